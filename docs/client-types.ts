@@ -61,7 +61,7 @@ const SOURCES: Readonly<Record<string, string>> = {
   DeadLetter: "getDeadLetter 200",
   DeadLetterGroup: "listDeadLetterGroups 200 data items",
   DeadLetterSummary: "getDeadLetterSummary 200",
-  ReplayCount: "replayDeadLetters 200",
+  ReplayCount: "replayDeadLetters 200 0",
   ReplayJob: "getReplay 200",
   ReplayItem: "listReplayItems 200 data items",
   ReplayOutcomes: "getReplayOutcomes 200",

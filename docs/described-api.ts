@@ -62,14 +62,14 @@ export async function describedApi(): Promise<Described> {
   return await (api ??= describeApi());
 }
 
-/** Returns a copy of a document in which the schemas replace the references to them. */
+/** Returns a copy of a document in which the schemas replace the references to them, and every choice is an `anyOf`. */
 export function withoutReferences(document: Described): Described {
   const { schemas } = document["components"] as { readonly schemas: Readonly<Record<string, object>> };
   const byReference = new Map<unknown, object>(
     Object.entries(schemas).map(([name, schema]) => [`#/components/schemas/${name}`, schema]),
   );
   const resolved = (value: object): unknown =>
-    JSON.parse(JSON.stringify(value), (_name, part: unknown) => {
+    JSON.parse(JSON.stringify(value).replaceAll('"oneOf":', '"anyOf":'), (_name, part: unknown) => {
       const schema = byReference.get((part as { readonly $ref?: string } | null)?.$ref);
       return schema === undefined ? part : resolved(schema);
     });

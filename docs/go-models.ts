@@ -20,6 +20,7 @@ import {
   operationsOf,
   referredBy,
   type Schema,
+  withClientNames,
 } from "./openapi-schema.ts";
 
 /** Schemas that the client's methods read and write themselves, and parts of unions, which become one struct. */
@@ -37,6 +38,7 @@ const LEFT_OUT: ReadonlySet<string> = new Set([
   "DeadLetterReplay",
   "DeliveryStats",
   "DuplicateEvent",
+  "DuplicateEventOrAcceptedEventOrAcceptedBatch",
   "EventBatch",
   "HeaderAuthentication",
   "InclusionProof",
@@ -52,6 +54,7 @@ const LEFT_OUT: ReadonlySet<string> = new Set([
   "Problem",
   "RefusedBatchItem",
   "RemovedSubject",
+  "ReplayCountOrReplayJob",
   "RevocationRequest",
   "SigningSecretList",
   "SigningSecretRevocation",
@@ -372,5 +375,5 @@ class Generator {
 
 /** Returns the text of sdk/go/models.gen.go. @param document the OpenAPI document for tenants */
 export function goModels(document: Readonly<Record<string, unknown>>): string {
-  return new Generator(document as unknown as Document).text();
+  return new Generator(withClientNames(document as unknown as Document)).text();
 }

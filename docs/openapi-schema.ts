@@ -87,6 +87,26 @@ export function nameOf({ $ref }: Schema): string | undefined {
   return $ref?.startsWith(REFERENCE) === true ? $ref.slice(REFERENCE.length) : undefined;
 }
 
+/**
+ * Returns the document with the names of the client libraries, which are older: `NewEndpoint` for `EndpointInput`. In the
+ * document no name begins with `New`, because OpenAPI Generator's Go has a function of that name. Every choice is an
+ * `anyOf`.
+ */
+export function withClientNames(document: Document): Document {
+  const text = JSON.stringify(document)
+    .replaceAll('"oneOf":', '"anyOf":')
+    .replaceAll(/"(#\/components\/schemas\/)(\w+)Input"/g, '"$1New$2"');
+  const { components, ...others } = JSON.parse(text) as Document;
+  const schemas = Object.entries(components.schemas).map(([name, schema]) => [
+    name.replace(/^(\w+)Input$/, "New$1"),
+    schema,
+  ]);
+  return {
+    ...others,
+    components: { ...components, schemas: Object.fromEntries(schemas) as Document["components"]["schemas"] },
+  };
+}
+
 /** Returns the names of the schemas to which a schema refers. */
 export function referredBy(schema: object): string[] {
   const names: string[] = [];

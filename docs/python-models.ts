@@ -3,7 +3,14 @@
  * `npm run docs` writes models.py and _version.py of sdk/python, and a test fails when one is stale.
  */
 import { VERSION } from "../src/runtime/package.ts";
-import { type Document, LITERALS_MAX, memberText, nameOf, type Schema } from "./openapi-schema.ts";
+import {
+  type Document,
+  LITERALS_MAX,
+  memberText,
+  nameOf,
+  type Schema,
+  withClientNames,
+} from "./openapi-schema.ts";
 
 const PACKAGE = "sdk/python/src/signet_delivery";
 export const PYTHON_MODELS = `${PACKAGE}/models.py`;
@@ -143,7 +150,7 @@ function declarationOf({ name, schema, isAlternative }: Model): string {
 
 /** Returns the text of models.py. @param document the OpenAPI document for tenants */
 export function pythonModels(document: Record<string, unknown>): string {
-  const { schemas } = (document as unknown as Document).components;
+  const { schemas } = withClientNames(document as unknown as Document).components;
   const alternatives = new Set(
     Object.values(schemas).flatMap(({ anyOf = [] }) => anyOf.map((choice) => nameOf(choice))),
   );

@@ -410,6 +410,21 @@ type Authentication struct {
 	NotAfter    *time.Time `json:"not_after,omitempty"`
 }
 
+// NewAuthentication is part of the body of POST /v1/webhooks/endpoints.
+type NewAuthentication struct {
+	Type         AuthenticationType `json:"type"`
+	Name         string             `json:"name,omitempty"`
+	Value        string             `json:"value,omitempty"`
+	TokenURL     string             `json:"token_url,omitempty"`
+	ClientID     string             `json:"client_id,omitempty"`
+	ClientSecret string             `json:"client_secret,omitempty"`
+	Scope        string             `json:"scope,omitempty"`
+	// PEM, followed by the intermediate certificates.
+	Certificate string `json:"certificate,omitempty"`
+	// PEM, unencrypted.
+	PrivateKey string `json:"private_key,omitempty"`
+}
+
 // ClientKeySet is part of the body of POST /v1/credentials.
 type ClientKeySet struct {
 	Keys []any `json:"keys"`
@@ -502,6 +517,22 @@ type CredentialDetails struct {
 	Credential
 
 	Versions []SecretVersion `json:"versions"`
+}
+
+// NewCredential is the body of POST /v1/credentials.
+type NewCredential struct {
+	// A name for humans.
+	Name string `json:"name,omitempty"`
+	// SPIFFE id in the certificate.
+	SanURI                 string                 `json:"san_uri,omitempty"`
+	CertificateThumbprints []string               `json:"certificate_thumbprints,omitempty"`
+	RotationMode           CredentialRotationMode `json:"rotation_mode,omitempty"`
+	JWKS                   *ClientKeySet          `json:"jwks,omitempty"`
+	PrincipalID            string                 `json:"principal_id,omitempty"`
+	// The credential to replace. Its tokens expire up to 15 minutes after it ends. Revoke it too if it is compromised.
+	Replaces string `json:"replaces,omitempty"`
+	// How long the replaced credential still gets tokens; 24 hours by default; 0 to 2,592,000.
+	OverlapSeconds *int64 `json:"overlap_seconds,omitempty"`
 }
 
 // DeadLetter is the answer of GET /v1/webhooks/dlq/{id}.
@@ -662,6 +693,24 @@ type EndpointHealth struct {
 	DeadLetters int64 `json:"dead_letters"`
 }
 
+// NewEndpoint is the body of POST /v1/webhooks/endpoints.
+type NewEndpoint struct {
+	URL string `json:"url"`
+	// Event types, or `*` as the only item for all of them.
+	Events      []string `json:"events"`
+	Metadata    any      `json:"metadata,omitempty"`
+	Description *string  `json:"description,omitempty"`
+	// A query document with MongoDB operators on type and data; null matches every event.
+	Filter any `json:"filter,omitempty"`
+	// Additional headers of every request, 16 at most. Responses show them: put secrets into authentication.
+	Headers        map[string]string  `json:"headers,omitempty"`
+	Authentication *NewAuthentication `json:"authentication,omitempty"`
+	// Only a response that contains the ping's challenge verifies the endpoint.
+	RequireEcho *bool `json:"require_echo,omitempty"`
+	// Maximum deliveries per second; the others wait. Null for no limit; 1 to 1,000.
+	RateLimit int64 `json:"rate_limit,omitempty"`
+}
+
 // EndpointSecretVersion is part of the answer of GET /v1/webhooks/endpoints/{id}/secret.
 type EndpointSecretVersion struct {
 	Version int64                      `json:"version"`
@@ -698,6 +747,16 @@ type EndpointVerification struct {
 	VerifiedBy    *EndpointVerificationVerifiedBy `json:"verified_by"`
 }
 
+// NewEvent is part of the body of POST /v1/events.
+type NewEvent struct {
+	Type string `json:"type"`
+	Data any    `json:"data"`
+	// The publisher's own id. An event repeated with the same id within 24 hours is published once.
+	ID         string     `json:"id,omitempty"`
+	OccurredAt *time.Time `json:"occurred_at,omitempty"`
+	TenantID   string     `json:"tenant_id,omitempty"`
+}
+
 // EventType is the answer of GET /v1/webhooks/event-types/{name}.
 type EventType struct {
 	Name        string  `json:"name"`
@@ -723,6 +782,16 @@ type EventTypeChange struct {
 	// 1 to 1,000.
 	SchemaVersion *Nullable[int64] `json:"schema_version,omitempty"`
 	Archived      *bool            `json:"archived,omitempty"`
+}
+
+// NewEventType is the body of POST /v1/webhooks/event-types.
+type NewEventType struct {
+	Name        string  `json:"name"`
+	Description *string `json:"description,omitempty"`
+	Schema      any     `json:"schema,omitempty"`
+	Examples    []any   `json:"examples,omitempty"`
+	ReplacedBy  string  `json:"replaced_by,omitempty"`
+	Deprecated  *bool   `json:"deprecated,omitempty"`
 }
 
 // EventTypeSchema is an item of GET /v1/webhooks/event-types/{name}/versions.
@@ -809,109 +878,6 @@ type MissedEvents struct {
 	RatePerSecond int64 `json:"rate_per_second,omitempty"`
 }
 
-// NewAuthentication is part of the body of POST /v1/webhooks/endpoints.
-type NewAuthentication struct {
-	Type         AuthenticationType `json:"type"`
-	Name         string             `json:"name,omitempty"`
-	Value        string             `json:"value,omitempty"`
-	TokenURL     string             `json:"token_url,omitempty"`
-	ClientID     string             `json:"client_id,omitempty"`
-	ClientSecret string             `json:"client_secret,omitempty"`
-	Scope        string             `json:"scope,omitempty"`
-	// PEM, followed by the intermediate certificates.
-	Certificate string `json:"certificate,omitempty"`
-	// PEM, unencrypted.
-	PrivateKey string `json:"private_key,omitempty"`
-}
-
-// NewCredential is the body of POST /v1/credentials.
-type NewCredential struct {
-	// A name for humans.
-	Name string `json:"name,omitempty"`
-	// SPIFFE id in the certificate.
-	SanURI                 string                 `json:"san_uri,omitempty"`
-	CertificateThumbprints []string               `json:"certificate_thumbprints,omitempty"`
-	RotationMode           CredentialRotationMode `json:"rotation_mode,omitempty"`
-	JWKS                   *ClientKeySet          `json:"jwks,omitempty"`
-	PrincipalID            string                 `json:"principal_id,omitempty"`
-	// The credential to replace. Its tokens expire up to 15 minutes after it ends. Revoke it too if it is compromised.
-	Replaces string `json:"replaces,omitempty"`
-	// How long the replaced credential still gets tokens; 24 hours by default; 0 to 2,592,000.
-	OverlapSeconds *int64 `json:"overlap_seconds,omitempty"`
-}
-
-// NewEndpoint is the body of POST /v1/webhooks/endpoints.
-type NewEndpoint struct {
-	URL string `json:"url"`
-	// Event types, or `*` as the only item for all of them.
-	Events      []string `json:"events"`
-	Metadata    any      `json:"metadata,omitempty"`
-	Description *string  `json:"description,omitempty"`
-	// A query document with MongoDB operators on type and data; null matches every event.
-	Filter any `json:"filter,omitempty"`
-	// Additional headers of every request, 16 at most. Responses show them: put secrets into authentication.
-	Headers        map[string]string  `json:"headers,omitempty"`
-	Authentication *NewAuthentication `json:"authentication,omitempty"`
-	// Only a response that contains the ping's challenge verifies the endpoint.
-	RequireEcho *bool `json:"require_echo,omitempty"`
-	// Maximum deliveries per second; the others wait. Null for no limit; 1 to 1,000.
-	RateLimit int64 `json:"rate_limit,omitempty"`
-}
-
-// NewEvent is part of the body of POST /v1/events.
-type NewEvent struct {
-	Type string `json:"type"`
-	Data any    `json:"data"`
-	// The publisher's own id. An event repeated with the same id within 24 hours is published once.
-	ID         string     `json:"id,omitempty"`
-	OccurredAt *time.Time `json:"occurred_at,omitempty"`
-	TenantID   string     `json:"tenant_id,omitempty"`
-}
-
-// NewEventType is the body of POST /v1/webhooks/event-types.
-type NewEventType struct {
-	Name        string  `json:"name"`
-	Description *string `json:"description,omitempty"`
-	Schema      any     `json:"schema,omitempty"`
-	Examples    []any   `json:"examples,omitempty"`
-	ReplacedBy  string  `json:"replaced_by,omitempty"`
-	Deprecated  *bool   `json:"deprecated,omitempty"`
-}
-
-// NewPortalLink is the body of POST /v1/portal/links.
-type NewPortalLink struct {
-	// Lifetime of the link; 300 by default; 1 to 900.
-	ExpiresInSeconds int64 `json:"expires_in_seconds,omitempty"`
-	// Scopes of the session, a subset of the token's; by default all of them.
-	Scopes []string `json:"scopes,omitempty"`
-}
-
-// NewReplay is the body of POST /v1/webhooks/replays.
-type NewReplay struct {
-	// By default, `DEAD_LETTERED` and `RETRYING`.
-	States []DeliveryState `json:"states,omitempty"`
-	Filter DeliveryFilter  `json:"filter"`
-	// Maximum replays per second; 500 by default; 1 to 5,000.
-	RatePerSecond int64 `json:"rate_per_second,omitempty"`
-}
-
-// NewStream is the body of POST /v1/ssf/streams.
-type NewStream struct {
-	EventsRequested []string           `json:"events_requested,omitempty"`
-	Delivery        *NewStreamDelivery `json:"delivery,omitempty"`
-	Description     *string            `json:"description,omitempty"`
-}
-
-// NewStreamDelivery is part of the body of POST /v1/ssf/streams.
-type NewStreamDelivery struct {
-	// Push (RFC 8935) or poll (RFC 8936).
-	Method StreamDeliveryMethod `json:"method"`
-	// Where tokens are pushed. The service sets it for polling.
-	EndpointURL string `json:"endpoint_url,omitempty"`
-	// Sent with every push. Never shown. Absent in a change to keep it, `null` to remove it.
-	AuthorizationHeader string `json:"authorization_header,omitempty"`
-}
-
 // PollAnswer is the answer of POST /v1/ssf/poll/{stream_id}.
 type PollAnswer struct {
 	// Signed tokens by `jti`.
@@ -938,6 +904,14 @@ type PortalLink struct {
 	ExpiresAt time.Time `json:"expires_at"`
 }
 
+// NewPortalLink is the body of POST /v1/portal/links.
+type NewPortalLink struct {
+	// Lifetime of the link; 300 by default; 1 to 900.
+	ExpiresInSeconds int64 `json:"expires_in_seconds,omitempty"`
+	// Scopes of the session, a subset of the token's; by default all of them.
+	Scopes []string `json:"scopes,omitempty"`
+}
+
 // RecentAttempts is part of the answer of GET /v1/webhooks/endpoints. Attempts of the current clock hour and the one
 // before it.
 type RecentAttempts struct {
@@ -954,14 +928,24 @@ type RegisteredEndpoint struct {
 	Secret string `json:"secret"`
 }
 
-// ReplayCount is the answer of POST /v1/webhooks/replays.
+// ReplayCount is part of the answer of POST /v1/webhooks/replays.
 type ReplayCount struct {
+	// True: nothing was created.
 	DryRun bool  `json:"dry_run"`
 	Total  int64 `json:"total"`
 	// How many of them would fail now, because their endpoint is disabled, unverified or deleted. Present if any would.
 	WouldFail int64 `json:"would_fail,omitempty"`
-	// Present if 500000 deliveries or more would have to be compared: the oldest of them were counted.
+	// True, and present, if 500000 deliveries or more would have to be compared: the oldest of them were counted.
 	AtLeast bool `json:"at_least,omitempty"`
+}
+
+// NewReplay is the body of POST /v1/webhooks/replays.
+type NewReplay struct {
+	// By default, `DEAD_LETTERED` and `RETRYING`.
+	States []DeliveryState `json:"states,omitempty"`
+	Filter DeliveryFilter  `json:"filter"`
+	// Maximum replays per second; 500 by default; 1 to 5,000.
+	RatePerSecond int64 `json:"rate_per_second,omitempty"`
 }
 
 // ReplayItem is an item of GET /v1/webhooks/replays/{id}/items.
@@ -1206,6 +1190,23 @@ type StreamChange struct {
 type StreamDelivery struct {
 	Method      StreamDeliveryMethod `json:"method"`
 	EndpointURL string               `json:"endpoint_url"`
+}
+
+// NewStreamDelivery is part of the body of POST /v1/ssf/streams.
+type NewStreamDelivery struct {
+	// Push (RFC 8935) or poll (RFC 8936).
+	Method StreamDeliveryMethod `json:"method"`
+	// Where tokens are pushed. The service sets it for polling.
+	EndpointURL string `json:"endpoint_url,omitempty"`
+	// Sent with every push. Never shown. Absent in a change to keep it, `null` to remove it.
+	AuthorizationHeader string `json:"authorization_header,omitempty"`
+}
+
+// NewStream is the body of POST /v1/ssf/streams.
+type NewStream struct {
+	EventsRequested []string           `json:"events_requested,omitempty"`
+	Delivery        *NewStreamDelivery `json:"delivery,omitempty"`
+	Description     *string            `json:"description,omitempty"`
 }
 
 // StreamStatus is the answer of GET /v1/ssf/status.

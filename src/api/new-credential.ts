@@ -19,7 +19,7 @@ const ClientJwks = Body("ClientKeySet", {
 });
 
 /** The body of a request for a new credential. */
-export const NewCredential = Body("NewCredential", {
+export const NewCredential = Body("CredentialInput", {
   name: Type.Optional(Nullable(Name)),
   san_uri: Type.Optional(Nullable(SanUri)),
   certificate_thumbprints: Type.Optional(Thumbprints),

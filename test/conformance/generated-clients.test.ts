@@ -1,60 +1,39 @@
 /**
- * Clients that generators make from the OpenAPI documents compile, and call a real api. The linters of OpenAPI find no
- * error. docs/generated-clients.md has the table.
+ * Clients that generators make from both OpenAPI documents, with the commands of docs/generated-clients.md, compile and
+ * call a real api. The linters of OpenAPI find no error.
  */
-import { copyFile, mkdir, mkdtemp, readFile, writeFile } from "node:fs/promises";
+import { mkdtemp, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { beforeAll, describe, expect, inject, test } from "vitest";
 import { useSharedApi } from "../support/api.ts";
-import { CACHE } from "../support/cache.ts";
+import {
+  callWith,
+  type GeneratedClient,
+  generatedClient,
+  LOG,
+  npmPackages,
+} from "../support/generated-clients.ts";
 import { allowMinutes } from "../support/limits.ts";
 import { runProcess, spawnProcess } from "../support/processes.ts";
 import { lacks } from "../support/skips.ts";
 import { createEndpoint, createTenant, rows } from "../support/tenant.ts";
+import { CLIENTS } from "./generated-clients/clients.ts";
 
-const MINUTES = 10;
+const MINUTES = 15;
 allowMinutes(MINUTES);
 
 const api = useSharedApi();
 
-const OPENAPI_TYPESCRIPT = ["openapi-typescript@7.13.0", "openapi-fetch@0.17.0", "typescript@5.9.3"];
-const OAPI_CODEGEN = "github.com/oapi-codegen/oapi-codegen/v2@v2.8.2";
-const OAPI_RUNTIME = "github.com/oapi-codegen/runtime@v1.8.0";
-const OPENAPI_PYTHON_CLIENT = "openapi-python-client==0.29.1";
 const LINTERS = ["@redocly/cli@2.77.0", "@stoplight/spectral-cli@6.16.3"];
-
-const PROGRAMS = join(import.meta.dirname, "generated-clients");
 const DOCS = join(import.meta.dirname, "..", "..", "docs");
 const AUDIENCES = ["openapi.json", "openapi-operators.json"] as const;
-/** Tools stay here between runs, by their versions. */
-const GENERATORS = join(CACHE, "generators");
 
-async function execute(
-  cwd: string,
-  command: readonly string[],
-  more: NodeJS.ProcessEnv = {},
-): Promise<string> {
+async function execute(cwd: string, command: readonly string[], more: NodeJS.ProcessEnv): Promise<string> {
   return await runProcess({ command, cwd, environment: { ...process.env, ...more } });
-}
-
-/** Returns a directory with the packages, installed unless an earlier run did. */
-async function npmPackages(packages: readonly string[]): Promise<string> {
-  const directory = join(GENERATORS, packages.join("+").replaceAll("/", "-"));
-  await mkdir(directory, { recursive: true });
-  const flags = ["--no-audit", "--no-fund", "--ignore-scripts", "--loglevel=error", "--prefer-offline"];
-  await execute(directory, ["npm", "install", "--prefix", directory, ...flags, ...packages]);
-  return directory;
 }
 
 async function scratch(name: string): Promise<string> {
   return await mkdtemp(join(inject("runDirectory"), `${name}-`));
-}
-
-/** Writes the document of the running api for tenants and returns its path. */
-async function servedDocument(directory: string): Promise<string> {
-  const path = join(directory, "openapi.json");
-  await writeFile(path, JSON.stringify((await api.request("/openapi.json")).body));
-  return path;
 }
 
 interface Called {
@@ -62,143 +41,60 @@ interface Called {
   readonly event: string;
   readonly deliveries: readonly string[];
   readonly refused: string;
+  readonly tenant: string;
 }
 
-/**
- * Lets a program get a token, register an endpoint, publish, list deliveries and be refused, and compares what it read to
- * what the service has.
- */
-async function expectToCall(cwd: string, command: readonly string[]): Promise<Called> {
-  const tenant = await createTenant(api);
-  await createEndpoint(api, tenant);
-  const output = await execute(cwd, command, {
-    SIGNET_URL: api.publicUrl,
-    CLIENT_ID: tenant.clientId,
-    CLIENT_SECRET: tenant.clientSecret,
-  });
-  const called = JSON.parse(output) as Called;
-  expect(await tenant.get(`/v1/webhooks/endpoints/${called.endpoint}`)).toMatchObject({
-    body: { description: "generated", events: ["inference.failed"] },
-  });
-  expect(await tenant.get(`/v1/events/${called.event}`)).toMatchObject({ body: { data: { run: 7 } } });
-  const kept = rows(await tenant.get(`/v1/webhooks/deliveries?event_id=${called.event}`));
-  expect(kept).toHaveLength(1);
-  expect(called.deliveries).toEqual(kept.map(({ id }) => id));
-  expect(called.refused).toBe("VALIDATION_FAILED");
-  return called;
-}
-
-describe.skipIf(lacks("openapi-typescript's client", "npm view openapi-typescript version"))(
-  "openapi-typescript",
-  () => {
-    let packages: string;
-    beforeAll(async () => {
-      packages = await npmPackages(OPENAPI_TYPESCRIPT);
-    });
-
-    test("generates types, strict and with their own libraries checked, through which openapi-fetch calls", async () => {
-      const cwd = await scratch("typescript");
-      const bin = join(packages, "node_modules", ".bin");
-      await writeFile(join(cwd, "package.json"), '{ "type": "module" }');
-      await execute(cwd, ["ln", "-s", join(packages, "node_modules"), "node_modules"]);
-      await execute(cwd, [join(bin, "openapi-typescript"), await servedDocument(cwd), "-o", "api.d.ts"]);
-      await copyFile(join(PROGRAMS, "call.ts.txt"), join(cwd, "call.ts"));
-      const types = ["--types", "node", "--typeRoots", join(DOCS, "..", "node_modules", "@types")];
-      const modules = ["--module", "nodenext", "--target", "es2023", "--rewriteRelativeImportExtensions"];
-      await execute(cwd, [join(bin, "tsc"), "--strict", ...types, ...modules, "call.ts", "api.d.ts"]);
-      await expectToCall(cwd, [process.execPath, "call.js"]);
-    });
-
-    test("generates types of the operators' API", async () => {
-      const cwd = await scratch("typescript-operators");
-      const bin = join(packages, "node_modules", ".bin");
-      const document = join(DOCS, "openapi-operators.json");
-      await execute(cwd, [join(bin, "openapi-typescript"), document, "-o", "api.d.ts"]);
-      await execute(cwd, [join(bin, "tsc"), "--strict", "--noEmit", "api.d.ts"]);
-      expect(await readFile(join(cwd, "api.d.ts"), "utf8")).toContain("RevokedSigningKey: {");
-    });
-  },
-);
-
-describe.skipIf(lacks("oapi-codegen's client", `go list -m ${OAPI_CODEGEN}`))("oapi-codegen", () => {
-  /** Generates a client into the package `api` of a module. */
-  async function generate(name: string, document: string): Promise<string> {
-    const cwd = await scratch(name);
-    const [tool = "", version = ""] = OAPI_CODEGEN.split("@");
-    await mkdir(join(cwd, "api"));
-    await writeFile(join(cwd, "go.mod"), "module generated\n\ngo 1.24\n");
-    const command = ["go", "run", `${tool}/cmd/oapi-codegen@${version}`, "-generate", "types,client"];
-    await execute(cwd, [...command, "-package", "api", "-o", join("api", "api.gen.go"), document]);
-    await execute(cwd, ["go", "get", OAPI_RUNTIME]);
-    return cwd;
-  }
-
-  test("generates a client that compiles, and calls", async () => {
-    const cwd = await generate("go", await servedDocument(await scratch("go-document")));
-    await copyFile(join(PROGRAMS, "call.go"), join(cwd, "main.go"));
-    await execute(cwd, ["go", "mod", "tidy"]);
-    await execute(cwd, ["go", "vet", "./..."]);
-    await execute(cwd, ["go", "build", "-o", "call", "."]);
-    await expectToCall(cwd, ["./call"]);
-  });
-
-  test("generates a client of the operators' API that compiles", async () => {
-    const cwd = await generate("go-operators", join(DOCS, "openapi-operators.json"));
-    await execute(cwd, ["go", "mod", "tidy"]);
-    await execute(cwd, ["go", "vet", "./..."]);
-  });
+test("docs/generated-clients.md has the commands that are tested", async () => {
+  const text = await readFile(join(DOCS, "generated-clients.md"), "utf8");
+  const [, block = ""] = /## Commands\n\n```sh\n(.*?)```/s.exec(text) ?? [];
+  expect(block.trim().split("\n")).toEqual(CLIENTS.map(({ generate }) => generate));
 });
 
-const PIP = "python3 -m pip index versions openapi-python-client";
-describe.skipIf(lacks("openapi-python-client's client", PIP))("openapi-python-client", () => {
-  const environment = join(GENERATORS, OPENAPI_PYTHON_CLIENT);
-  const python = join(environment, "bin", "python");
+for (const client of CLIENTS) {
+  describe.skipIf(client.needs.some((command) => lacks(`the client of ${client.name}`, command)))(
+    `the client of ${client.name}`,
+    () => {
+      test("generates clients of both documents that compile and call", async () => {
+        const cwd = await generatedClient(client);
+        const tenant = await createTenant(api);
+        await createEndpoint(api, tenant);
+        const called = (await callWith(client, cwd, {
+          SIGNET_URL: api.publicUrl,
+          CLIENT_ID: tenant.clientId,
+          CLIENT_SECRET: tenant.clientSecret,
+          OPERATORS_URL: api.adminUrl,
+          OPERATOR_TOKEN: api.operatorToken,
+          TENANT_ID: tenant.tenantId,
+        })) as Called;
+        expect(await tenant.get(`/v1/webhooks/endpoints/${called.endpoint}`)).toMatchObject({
+          body: { description: "generated", events: ["inference.failed"] },
+        });
+        expect(await tenant.get(`/v1/events/${called.event}`)).toMatchObject({ body: { data: { run: 7 } } });
+        const kept = rows(await tenant.get(`/v1/webhooks/deliveries?event_id=${called.event}`));
+        expect(kept).toHaveLength(1);
+        expect(called).toMatchObject({
+          deliveries: kept.map(({ id }) => id),
+          refused: "VALIDATION_FAILED",
+          tenant: tenant.tenantId,
+        });
+      });
+    },
+  );
+}
 
-  beforeAll(async () => {
-    await mkdir(GENERATORS, { recursive: true });
-    await execute(GENERATORS, ["python3", "-m", "venv", environment]);
-    await execute(GENERATORS, [python, "-m", "pip", "install", "--quiet", OPENAPI_PYTHON_CLIENT]);
-  });
-
-  /** Generates a client into the package `generated`. */
-  async function generate(name: string, document: string): Promise<{ cwd: string; warnings: string[] }> {
-    const cwd = await scratch(name);
-    const tool = join(environment, "bin", "openapi-python-client");
-    const command = [tool, "generate", "--path", document, "--output-path", "generated", "--meta", "none"];
-    const child = spawnProcess({ command, cwd, environment: process.env });
-    expect(await child.ended).toMatchObject({ code: 0 });
-    const output = child.output();
-    return { cwd, warnings: output.match(/WARNING parsing .*|Unable to process .*|Attempted to .*/g) ?? [] };
-  }
-
-  test("generates a client whose every module imports, and calls", async () => {
-    const { cwd, warnings } = await generate(
-      "python",
-      await servedDocument(await scratch("python-document")),
-    );
-    // These responses stay untyped: the tool knows neither the type of status lists nor NDJSON.
+const python = CLIENTS.find(({ name }) => name === "openapi-python-client") as GeneratedClient;
+test.skipIf(python.needs.some((command) => lacks(`the client of ${python.name}`, command)))(
+  "openapi-python-client leaves three responses untyped: it knows neither NDJSON nor the type of status lists",
+  async () => {
+    const log = await readFile(join(await generatedClient(python), LOG), "utf8");
+    const warnings = log.match(/WARNING parsing .*|Unable to process .*|Attempted to .*/g);
     expect(warnings).toEqual([
       expect.stringContaining("GET /.well-known/status-lists/{id}"),
       expect.stringContaining("GET /v1/webhooks/dlq/export"),
+      expect.stringContaining("GET /admin/v1/audit/export"),
     ]);
-    await copyFile(join(PROGRAMS, "call.py"), join(cwd, "call.py"));
-    expect(await expectToCall(cwd, [python, "call.py"])).toMatchObject({
-      modules: expect.toSatisfy((count: number) => count > 200) as number,
-    });
-  });
-
-  test("generates a client of the operators' API", async () => {
-    const { cwd, warnings } = await generate("python-operators", join(DOCS, "openapi-operators.json"));
-    expect(warnings).toEqual([expect.stringContaining("GET /admin/v1/audit/export")]);
-    const imports = [
-      "import generated, importlib, pkgutil",
-      "names = [found.name for found in pkgutil.walk_packages(generated.__path__, 'generated.')]",
-      "for name in names: importlib.import_module(name)",
-      "print(len(names))",
-    ].join("\n");
-    expect(Number(await execute(cwd, [python, "-c", imports]))).toBeGreaterThan(150);
-  });
-});
+  },
+);
 
 describe.skipIf(lacks("the linters of OpenAPI", "npm view @redocly/cli version"))("linters", () => {
   let packages: string;

@@ -50,4 +50,20 @@ export const NUMBERS: readonly Mutant[] = [
     replace: "idsIn(items, `${pointer}/1`)",
     caughtBy: "test/machine/api/openapi-links.test.ts",
   },
+  {
+    name: "counters-of-32-bits",
+    breaks: "Generated clients read what can grow (docs/generated-clients.md)",
+    file: "src/api/openapi/describe.ts",
+    find: "(maximum as number) > INT32_MAX",
+    replace: "(maximum as number) > Number.MAX_VALUE",
+    caughtBy: "test/machine/api/openapi.test.ts",
+  },
+  {
+    name: "alternatives-become-one-object",
+    breaks: "Generated clients send and read each alternative (docs/generated-clients.md)",
+    file: "src/api/openapi/components.ts",
+    find: '[isUnion ? "oneOf" : "anyOf"]',
+    replace: '["anyOf"]',
+    caughtBy: "test/machine/api/openapi.test.ts",
+  },
 ];

@@ -1,10 +1,11 @@
 /** Builds what the Dockerfile puts into the image. Compiles only if the sources have changed since the last run. */
 import { execFile } from "node:child_process";
 import { createHash, randomUUID } from "node:crypto";
-import { cp, mkdir, readdir, readFile, rename, rm, stat, symlink, utimes, writeFile } from "node:fs/promises";
+import { cp, mkdir, readdir, readFile, rename, rm, symlink, utimes, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { promisify } from "node:util";
 import { hasCode } from "../../src/processes/embedded/start-up-error.ts";
+import { removeUnused } from "./cache.ts";
 
 const REPOSITORY = join(import.meta.dirname, "..", "..");
 /** All that the build reads. */
@@ -85,17 +86,6 @@ async function keep(dist: string, kept: string): Promise<void> {
   await rename(copy, kept).catch(async () => await rm(copy, { recursive: true }));
 }
 
-/** Removes builds that no run has used lately. */
-async function sweep(directory: string): Promise<void> {
-  for (const name of await readdir(directory)) {
-    const path = join(directory, name);
-    const used = await stat(path).catch(() => undefined);
-    if (used !== undefined && Date.now() - used.mtimeMs > KEPT_MS) {
-      await rm(path, { recursive: true, force: true });
-    }
-  }
-}
-
 /**
  * Fills the directory as the Dockerfile fills /app: `dist`, `package.json`, `src/bootstrap.mjs` and the production
  * dependencies.
@@ -119,7 +109,7 @@ export async function makeImage(directory: string, cacheDir: string): Promise<vo
       await keep(dist, join(builds, hash));
     }
   }
-  await sweep(builds);
+  await removeUnused(builds, KEPT_MS);
 }
 
 /** Returns the image's NODE_OPTIONS. @throws if the Dockerfile sets none */

@@ -43,7 +43,7 @@ const Principal = Resource("Principal", {
   created_at: Timestamp,
 });
 
-const NewPrincipal = Body("NewPrincipal", {
+const NewPrincipal = Body("PrincipalInput", {
   name: Name,
   role_id: Id("role"),
   region: Region,

@@ -72,7 +72,7 @@ export function registerRoleRoutes(server: SignetServer, services: AdminServices
       },
       params: IdParams("tenant"),
       headers: IdempotencyHeaders,
-      body: Body("NewRole", { name: Name, scopes: Scopes }),
+      body: Body("RoleInput", { name: Name, scopes: Scopes }),
       response: { 201: Role },
     }),
     async (request, reply) => {

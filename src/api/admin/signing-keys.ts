@@ -7,7 +7,17 @@ import {
 import { statesAt } from "../../tokens/signing-keys/lifecycle.ts";
 import { revokeSigningKey } from "../../tokens/signing-keys/revoke.ts";
 import { advanceRotation } from "../../tokens/signing-keys/rotate.ts";
-import { Body, Closed, Formed, Nullable, OneOf, Resource, TextLine, Timestamp } from "../../http/common.ts";
+import {
+  Body,
+  Closed,
+  Formed,
+  Nullable,
+  OneOf,
+  Page,
+  Resource,
+  TextLine,
+  Timestamp,
+} from "../../http/common.ts";
 import { presentRevocation, RevocationReceipt } from "../schemas/revocations.ts";
 import { operation } from "../openapi/operation.ts";
 import type { SignetServer } from "../../http/types.ts";
@@ -38,7 +48,7 @@ const RevokedSigningKey = Resource("RevokedSigningKey", {
   ...SigningKey.properties,
   ...RevocationReceipt.properties,
 });
-const SigningKeyPage = Resource("SigningKeyPage", { data: Type.Array(SigningKey), next_cursor: Type.Null() });
+const SigningKeyPage = Page(SigningKey);
 
 const KidParams = Closed({
   kid: Formed(

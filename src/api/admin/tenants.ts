@@ -57,7 +57,11 @@ export const Tenant = Resource("Tenant", {
   created_at: Timestamp,
 });
 
-const NewTenant = Body("NewTenant", { name: Name, region: Region, platform: Type.Optional(Type.Boolean()) });
+const NewTenant = Body("TenantInput", {
+  name: Name,
+  region: Region,
+  platform: Type.Optional(Type.Boolean()),
+});
 
 export function presentTenant(row: TenantRow) {
   return {

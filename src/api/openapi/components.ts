@@ -38,11 +38,11 @@ export class Components {
   }
 
   #inside(schema: DocumentedSchema, name: string): DocumentedSchema {
-    const { properties, items, anyOf, additionalProperties: values } = schema;
+    const { anyOf, ...others } = schema;
+    const { properties, items, additionalProperties: values } = others;
     const refer = (part: DocumentedSchema, place: string): DocumentedSchema => this.refer(part, place);
-    const nullable = anyOf?.filter((choice) => !isNull(choice)).length === 1;
     return {
-      ...schema,
+      ...others,
       ...(properties === undefined
         ? {}
         : {
@@ -54,20 +54,28 @@ export class Components {
             ),
           }),
       ...(items === undefined ? {} : { items: refer(items, `${name}Item`) }),
-      ...(anyOf === undefined
-        ? {}
-        : {
-            anyOf: anyOf.map((choice, index) => refer(choice, nullable ? name : `${name}${index + 1}`)),
-          }),
+      ...(anyOf === undefined ? {} : this.#choice(anyOf, name)),
       ...(typeof values === "object" && values !== null
         ? { additionalProperties: refer(values as DocumentedSchema, `${name}Value`) }
         : {}),
     };
   }
 
+  /**
+   * Returns the choice among the alternatives, by `oneOf` if each is an object: of an `anyOf`, generators make one object
+   * with the members of all.
+   */
+  #choice(alternatives: readonly DocumentedSchema[], name: string): DocumentedSchema {
+    const others = alternatives.filter((choice) => !isNull(choice));
+    const refer = (choice: DocumentedSchema, index: number): DocumentedSchema =>
+      this.refer(choice, others.length === 1 ? name : `${name}${index + 1}`);
+    const isUnion = others.length > 1 && others.every(({ type }) => type !== "array");
+    return { [isUnion ? "oneOf" : "anyOf"]: alternatives.map(refer) };
+  }
+
   /** Checks whether a schema is a union of named objects. */
-  #isUnion({ anyOf = [] }: DocumentedSchema): boolean {
-    return anyOf.filter(({ $ref }) => $ref !== undefined).length > 1;
+  #isUnion({ oneOf = [] }: DocumentedSchema): boolean {
+    return oneOf.filter(({ $ref }) => $ref !== undefined).length > 1;
   }
 
   #named(schema: DocumentedSchema, name: string, given: boolean): DocumentedSchema {

@@ -101,6 +101,32 @@ function plain<T>(value: T): T {
   return { ...Object.fromEntries(members), ...opaque } as T;
 }
 
+const INT32_MAX = 2_147_483_647;
+/** Members of schemas and media whose values are no schemas. */
+const VALUES: ReadonlySet<string> = new Set(["example", "examples", "default", "enum", "required"]);
+
+/**
+ * Returns the document with `format: int64` at each integer that may exceed 32 bits: generators of clients take an
+ * integer without a format for 32 bits.
+ *
+ * @param isMap whether the keys of `value` are names of members
+ */
+function withFormats<T>(value: T, isMap = false): T {
+  if (Array.isArray(value)) {
+    return value.map((item: unknown) => withFormats(item)) as T;
+  }
+  if (typeof value !== "object" || value === null) {
+    return value;
+  }
+  const parts = Object.entries(value).map(([key, part]: [string, unknown]) => [
+    key,
+    !isMap && VALUES.has(key) ? part : withFormats(part, !isMap && key === "properties"),
+  ]);
+  const { type, maximum = Number.POSITIVE_INFINITY } = value as DocumentedSchema;
+  const isLarge = !isMap && type === "integer" && (maximum as number) > INT32_MAX;
+  return { ...Object.fromEntries(parts), ...(isLarge ? { format: "int64" } : {}) } as T;
+}
+
 function callerOf({ security }: Operation): OperationTraits["caller"] {
   const names = (security ?? []).flatMap((requirement) => Object.keys(requirement));
   return names.includes("operator") ? "operator" : names.includes("bearer") ? "tenant" : "anybody";
@@ -162,12 +188,28 @@ function describeAnswers(operation: Operation, text: FastifyContextConfig): void
   }
 }
 
+/**
+ * Makes the schema of the lowest success one of all successes' bodies: OpenAPI Generator reads each success as that of the
+ * lowest status.
+ */
+function coverSuccesses({ responses }: Operation): void {
+  const media = Object.entries(responses).flatMap(([status, { content = {} }]) =>
+    status.startsWith("2") ? (content["application/json"] ?? []) : [],
+  );
+  const [lowest] = media;
+  if (lowest !== undefined && media.length > 1) {
+    const bodies = media.flatMap(({ schema = {} }) => schema.anyOf ?? [schema]);
+    lowest.schema = { "x-name": bodies.map((body) => body["x-name"]).join("Or"), anyOf: bodies };
+  }
+}
+
 function describeOperation(operation: Operation, method: string, path: string): void {
   const { "x-documentation": text = {} } = operation;
   delete operation["x-documentation"];
   describeParameters(operation);
   describeRequest(operation, text);
   describeAnswers(operation, text);
+  coverSuccesses(operation);
   Object.assign(
     operation.responses,
     errorResponses({
@@ -239,5 +281,5 @@ export function describe(routes: Document, { baseUrl, webhooks }: Description): 
     // Inline: oapi-codegen drops components that only webhooks use, but not the references to them.
     document.webhooks = webhooks;
   }
-  return document;
+  return withFormats(document);
 }

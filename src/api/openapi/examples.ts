@@ -11,6 +11,7 @@ export interface DocumentedSchema {
   readonly required?: readonly string[];
   readonly items?: DocumentedSchema;
   readonly anyOf?: readonly DocumentedSchema[];
+  readonly oneOf?: readonly DocumentedSchema[];
   readonly enum?: readonly unknown[];
   readonly const?: unknown;
   readonly examples?: readonly unknown[];

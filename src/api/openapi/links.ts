@@ -41,12 +41,12 @@ interface Taker {
 }
 
 function idsIn(schema: DocumentedSchema, pointer = ""): readonly GivenId[] {
-  const { "x-noun": noun, properties = {}, items, anyOf = [] } = schema;
+  const { "x-noun": noun, properties = {}, items, anyOf = [], oneOf = [] } = schema;
   return [
     ...(typeof noun === "string" ? [{ noun, pointer }] : []),
     ...Object.entries(properties).flatMap(([name, member]) => idsIn(member, `${pointer}/${name}`)),
     ...(items === undefined ? [] : idsIn(items, `${pointer}/0`)),
-    ...anyOf.flatMap((branch) => idsIn(branch, pointer)),
+    ...[...anyOf, ...oneOf].flatMap((branch) => idsIn(branch, pointer)),
   ];
 }
 

@@ -1,13 +1,18 @@
 /** The `webhooks` section of the OpenAPI document: the requests that receivers get (contract 6.3). */
 import { DISABLED_REASONS } from "../../domain/endpoint-state.ts";
+import { inPascalCase } from "./components.ts";
 import { exampleOf, type DocumentedSchema } from "./examples.ts";
 
-const timestamp: DocumentedSchema = {
+const timestamp = {
   type: "string",
   format: "date-time",
   examples: ["2025-11-20T14:46:40.000Z"],
-};
-const nullable = (schema: DocumentedSchema): DocumentedSchema => ({ anyOf: [schema, { type: "null" }] });
+} as const satisfies DocumentedSchema;
+/** Not by `anyOf`: OpenAPI Generator's Python does not read one in a webhook. */
+const nullable = (schema: DocumentedSchema & { readonly type: string }): DocumentedSchema => ({
+  ...schema,
+  type: [schema.type, "null"],
+});
 const id = (prefix: string): DocumentedSchema => ({
   type: "string",
   pattern: `^${prefix}_[0-9a-hjkmnp-tv-z]{24}$`,
@@ -220,13 +225,15 @@ function operation({ type, summary, description, data: eventData }: Webhook): ob
     : { ...ENVELOPE, source_id: SOURCE_ID };
   const { required = [], ...described } = object(properties);
   const schema = {
+    // The name of the type in clients of OpenAPI Generator.
+    title: own ? `${inPascalCase(type)}Event` : "PublishedEvent",
     ...described,
     // A test event has `source` only with its default content.
     required: required.filter((name) => name !== "source_id" && (name !== "source" || type !== TEST_TYPE)),
   };
   return {
     post: {
-      operationId: `on${type.replaceAll(/(?:^|[._])([a-z])/g, (_all, letter: string) => letter.toUpperCase())}`,
+      operationId: `on${inPascalCase(type)}`,
       tags: ["webhook requests"],
       summary,
       description,

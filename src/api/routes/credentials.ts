@@ -35,7 +35,7 @@ import type { SignetServer } from "../../http/types.ts";
 /** Maximum overlap of a credential with its replacement: 30 days, in seconds. */
 const OVERLAP_SECONDS_MAX = 2_592_000;
 
-const TenantCredential = Body("NewCredential", {
+const TenantCredential = Body("CredentialInput", {
   ...NewCredential.properties,
   principal_id: Type.Optional(Id("principal")),
   replaces: Type.Optional(

@@ -10,7 +10,7 @@ import { Body, Resource, Scope, Timestamp } from "../../http/common.ts";
 import { operation } from "../openapi/operation.ts";
 import type { SignetServer } from "../../http/types.ts";
 
-const NewLink = Body("NewPortalLink", {
+const NewLink = Body("PortalLinkInput", {
   expires_in_seconds: Type.Optional(
     Type.Integer({ minimum: 1, maximum: LINK_LIFE_MAX, description: "Lifetime of the link; 300 by default" }),
   ),

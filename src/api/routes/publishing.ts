@@ -61,9 +61,9 @@ const BatchItem = Named(
       index: Type.Integer(),
       ...AcceptedEvent.properties,
       replayed: Type.Optional(
-        Type.Literal(true, {
+        Type.Boolean({
           description:
-            "The result is that of an earlier event with the same `id`. A repeated batch has the header `Idempotent-Replayed` instead",
+            "True, and present, if the result is that of an earlier event with the same `id`. A repeated batch has the header `Idempotent-Replayed` instead",
         }),
       ),
     }),
@@ -75,7 +75,9 @@ const BatchItem = Named(
 );
 
 /** The response to a repeated signed request. */
-const Duplicate = Resource("DuplicateEvent", { duplicate: Type.Literal(true) });
+const Duplicate = Resource("DuplicateEvent", {
+  duplicate: Type.Boolean({ description: "True: an earlier request has published the event" }),
+});
 
 type RoutePart = Parameters<typeof compileValidator>[0];
 const checkEvent = createValueCheck(NewEvent);
@@ -423,7 +425,7 @@ export function registerPublishing(server: SignetServer, services: PublishingSer
           "a batch": { events: [EXAMPLE_EVENT, { type: "pipeline.failed", data: { run: 8 } }] },
         },
         headers: IdempotencyHeaders,
-        body: Named("NewEventOrBatch", Type.Union([NewEvent, EventBatch])),
+        body: Named("EventOrBatchInput", Type.Union([NewEvent, EventBatch])),
         response: {
           200: Duplicate,
           202: Named(

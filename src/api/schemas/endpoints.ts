@@ -125,14 +125,14 @@ const Printable = (maxLength: number) =>
 
 /** How requests authenticate to the receiver. Responses never contain the secrets. */
 const NewAuthentication = Named(
-  "NewAuthentication",
+  "AuthenticationInput",
   Type.Union([
-    Body("NewHeaderAuthentication", {
+    Body("HeaderAuthenticationInput", {
       type: Type.Literal("header"),
       name: HeaderName({ examples: ["Authorization"] }),
       value: HeaderValue(4_096),
     }),
-    Body("NewOAuth2Authentication", {
+    Body("OAuth2AuthenticationInput", {
       type: Type.Literal("oauth2_client_credentials"),
       token_url: TargetUrl,
       client_id: Printable(512),
@@ -147,7 +147,7 @@ const NewAuthentication = Named(
         ),
       ),
     }),
-    Body("NewCertificateAuthentication", {
+    Body("CertificateAuthenticationInput", {
       type: Type.Literal("client_certificate"),
       certificate: Type.String({
         maxLength: PEM_MAX,
@@ -252,7 +252,7 @@ type Registration = Omit<Changes, Required["wire"]> & {
 };
 
 export const NewEndpoint = Body(
-  "NewEndpoint",
+  "EndpointInput",
   properties((setting) => {
     const schema = schemaOf(setting, "request");
     return "required" in setting ? schema : Type.Optional(schema);

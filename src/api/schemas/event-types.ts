@@ -22,7 +22,7 @@ const Content = {
   deprecated: Type.Optional(Type.Boolean()),
 };
 
-export const NewEventType = Body("NewEventType", { name: EventType, ...Content });
+export const NewEventType = Body("EventTypeInput", { name: EventType, ...Content });
 
 /** Absent members stay unchanged. A different schema becomes the next version; existing versions never change. */
 export const EventTypePatch = Body("EventTypeChange", {

@@ -30,7 +30,7 @@ export const SourceId = TextLine(128, {
   examples: ["order-7"],
 });
 
-export const NewEvent = Body("NewEvent", {
+export const NewEvent = Body("EventInput", {
   type: EventType,
   data: OpaqueObject,
   id: Type.Optional(SourceId),

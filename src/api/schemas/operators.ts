@@ -22,7 +22,7 @@ export const Operator = Resource("Operator", {
   revoked_at: Nullable(Timestamp),
 });
 
-export const NewOperator = Body("NewOperator", {
+export const NewOperator = Body("OperatorInput", {
   name: Name,
   role: OneOf(OPERATOR_ROLES),
   san_uri: Type.Optional(Nullable(SanUri)),
@@ -55,7 +55,7 @@ export const IssuedOperatorToken = Resource("IssuedOperatorToken", {
   token: Type.String({ description: "Shown only here" }),
 });
 
-export const NewOperatorToken = Body("NewOperatorToken", {
+export const NewOperatorToken = Body("OperatorTokenInput", {
   expires_in_days: Type.Optional(
     Type.Integer({ minimum: 1, maximum: EXPIRES_IN_DAYS_MAX, default: EXPIRES_IN_DAYS }),
   ),

@@ -49,7 +49,7 @@ export const RECOVERED_STATES = ["DEAD_LETTERED", "RETRYING"] as const;
 const { state: _state, ...RecoveryFilters } = DeliveryFilters;
 
 /** Selects deliveries by their states and by the filters of the list. */
-export const NewRecovery = Body("NewReplay", {
+export const NewRecovery = Body("ReplayInput", {
   states: Type.Optional(
     Nullable(
       Type.Array(OneOf(REPLAYABLE_STATES), {
@@ -70,7 +70,7 @@ export const NewMissingReplay = Body("MissedEvents", {
 });
 
 export const ReplayCount = Resource("ReplayCount", {
-  dry_run: Type.Literal(true),
+  dry_run: Type.Boolean({ description: "True: nothing was created" }),
   total: Type.Integer(),
   would_fail: Type.Optional(
     Type.Integer({
@@ -79,8 +79,8 @@ export const ReplayCount = Resource("ReplayCount", {
     }),
   ),
   at_least: Type.Optional(
-    Type.Literal(true, {
-      description: `Present if ${COMPARED_MAX} deliveries or more would have to be compared: the oldest of them were counted`,
+    Type.Boolean({
+      description: `True, and present, if ${COMPARED_MAX} deliveries or more would have to be compared: the oldest of them were counted`,
     }),
   ),
 });

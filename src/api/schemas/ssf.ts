@@ -61,7 +61,7 @@ export function streamOf({
 }
 export const PollParams = Closed({ stream_id: StreamId });
 
-const NewDelivery = Body("NewStreamDelivery", {
+const NewDelivery = Body("StreamDeliveryInput", {
   method: OneOf([PUSH, POLL], { description: "Push (RFC 8935) or poll (RFC 8936)" }),
   endpoint_url: Type.Optional(
     Type.String({
@@ -96,7 +96,7 @@ const RECEIVER_SUPPLIED = {
   description: Type.Optional(Text(1_024)),
 };
 
-export const NewStream = Body("NewStream", RECEIVER_SUPPLIED);
+export const NewStream = Body("StreamInput", RECEIVER_SUPPLIED);
 
 export const StreamChange = Body("StreamChange", {
   stream_id: StreamId,

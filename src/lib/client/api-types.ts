@@ -339,10 +339,10 @@ export interface AcceptedEvent {
 export interface AcceptedBatchItem extends AcceptedEvent {
   readonly index: number;
   /**
-   * The result is that of an earlier event with the same `id`. A repeated batch has the header
-   * `Idempotent-Replayed` instead.
+   * True, and present, if the result is that of an earlier event with the same `id`. A repeated batch has the
+   * header `Idempotent-Replayed` instead.
    */
-  readonly replayed?: true;
+  readonly replayed?: boolean;
 }
 
 /** Part of the response of `POST /v1/events`. */
@@ -515,7 +515,7 @@ export interface DeadLetterSummary {
   readonly first_expires_at: string | null;
 }
 
-/** The response of `POST /v1/webhooks/dlq/replay`. */
+/** Part of the response of `POST /v1/webhooks/dlq/replay`. */
 export interface ReplayCount {
   readonly total: number;
   /**
@@ -523,8 +523,8 @@ export interface ReplayCount {
    * would.
    */
   readonly would_fail?: number;
-  /** Present if 500000 deliveries or more would have to be compared: the oldest of them were counted. */
-  readonly at_least?: true;
+  /** True, and present, if 500000 deliveries or more would have to be compared: the oldest of them were counted. */
+  readonly at_least?: boolean;
 }
 
 /** The response of `GET /v1/webhooks/replays/{id}`. */

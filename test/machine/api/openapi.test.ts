@@ -11,7 +11,7 @@ import { ERROR_CATALOGUE } from "../../../src/domain/errors.ts";
 const REPOSITORY = join(import.meta.dirname, "..", "..", "..");
 
 interface Media {
-  readonly schema: object;
+  readonly schema: Schema;
   readonly example?: unknown;
   readonly examples?: Readonly<Record<string, { readonly value?: unknown; readonly $ref?: string }>>;
 }
@@ -72,10 +72,31 @@ function operationsOf(section: Document["paths"]): [string, Operation][] {
   );
 }
 
+/** Returns the schemas of a document and the schemas in them, with their places. */
+function schemasOf(value: unknown, place = "", isMap = false): [string, Schema][] {
+  if (typeof value !== "object" || value === null) {
+    return [];
+  }
+  const inside = Object.entries(value)
+    .filter(([key]) => isMap || !["example", "examples", "default"].includes(key))
+    .flatMap(([key, part]) => schemasOf(part, `${place}/${key}`, !isMap && key === "properties"));
+  return isMap ? inside : [[place, value], ...inside];
+}
+
+interface Schema {
+  readonly type?: string | readonly string[];
+  readonly format?: string;
+  readonly maximum?: number;
+  readonly enum?: readonly unknown[];
+  readonly anyOf?: readonly Schema[];
+  readonly title?: string;
+}
+
 interface Shape {
   readonly $ref?: string;
   readonly type?: string | readonly string[];
   readonly anyOf?: readonly Shape[];
+  readonly oneOf?: readonly Shape[];
   readonly properties?: Readonly<Record<string, Shape>>;
   readonly items?: Shape;
   readonly additionalProperties?: boolean | Shape;
@@ -87,8 +108,8 @@ function resolved({ components }: Document, shape: Shape): Shape {
 }
 
 function takesNull(document: Document, shape: Shape): boolean {
-  const { type = [], anyOf = [] } = resolved(document, shape);
-  return [type].flat().includes("null") || anyOf.some((branch) => takesNull(document, branch));
+  const { type = [], anyOf = [], oneOf = [] } = resolved(document, shape);
+  return [type].flat().includes("null") || [...anyOf, ...oneOf].some((branch) => takesNull(document, branch));
 }
 
 /** Returns the members of a JSON body, including those of its branches. */
@@ -96,7 +117,7 @@ function membersOf(document: Document, body: Body | undefined): ReadonlyMap<stri
   const media = (body as { content?: Record<string, { schema?: Shape }> } | undefined)?.content;
   const branches = (shape: Shape): readonly Shape[] => {
     const whole = resolved(document, shape);
-    return [whole, ...(whole.anyOf ?? []).flatMap(branches)];
+    return [whole, ...(whole.anyOf ?? whole.oneOf ?? []).flatMap(branches)];
   };
   const schemas = branches(media?.["application/json"]?.schema ?? {});
   return new Map(schemas.flatMap(({ properties = {} }) => Object.entries(properties)));
@@ -150,7 +171,11 @@ describe.each(Object.keys(DOCUMENTS))("the document for %s", (audience) => {
       if (schema.properties !== undefined) {
         inline.push(place);
       }
-      for (const part of [schema.items, ...(schema.anyOf ?? []), schema.additionalProperties]) {
+      for (const part of [
+        schema.items,
+        ...(schema.anyOf ?? schema.oneOf ?? []),
+        schema.additionalProperties,
+      ]) {
         if (typeof part === "object") {
           search(place, part);
         }
@@ -178,6 +203,51 @@ describe.each(Object.keys(DOCUMENTS))("the document for %s", (audience) => {
       }
     }
     expect(inline.filter((place) => !/^(Problem|OAuthError)\b/.test(place))).toEqual([]);
+  });
+
+  test("every integer that may exceed 32 bits is an int64, since generators take others for 32 bits", () => {
+    const integers = schemasOf(document).filter(([, { type = [] }]) => [type].flat().includes("integer"));
+    const wrong = integers.filter(
+      ([, { format, maximum = Number.POSITIVE_INFINITY }]) => (format === "int64") !== maximum >= 2 ** 31,
+    );
+    expect(integers.length).toBeGreaterThan(100);
+    expect(wrong.map(([place]) => place)).toEqual([]);
+  });
+
+  test("every enum has strings alone, since generators make none of `true`", () => {
+    const enums = schemasOf(document).flatMap(([place, schema]) =>
+      (schema.enum ?? []).map((word) => [place, word]),
+    );
+    expect(enums.length).toBeGreaterThan(50);
+    expect(enums.filter(([, word]) => typeof word !== "string")).toEqual([]);
+  });
+
+  test("null alone is no schema, and objects are alternatives by oneOf: generators merge those of an anyOf", () => {
+    const schemas = schemasOf(document);
+    const alone = schemas.filter(([place, { type }]) => type === "null" && !/\/anyOf\/\d+$/.test(place));
+    const choices = schemas.flatMap(([place, { anyOf }]) =>
+      anyOf === undefined ? [] : [[place, anyOf.filter(({ type }) => type !== "null")] as const],
+    );
+    expect(alone).toEqual([]);
+    expect(choices.length).toBeGreaterThan(50);
+    const merged = choices.filter(
+      ([, others]) => others.length > 1 && others.every(({ type }) => type !== "array"),
+    );
+    expect(merged).toEqual([]);
+  });
+
+  test("no schema's name begins with New, since Go's generator makes a function New and the name of each", () => {
+    expect(Object.keys(document.components.schemas).filter((name) => name.startsWith("New"))).toEqual([]);
+  });
+
+  test("every body of a webhook has a title, since it has no name", () => {
+    const titles = operationsOf(document.webhooks ?? {}).map(
+      ([, { requestBody }]) => requestBody?.content?.["application/json"]?.schema.title,
+    );
+    expect(titles).not.toContain(undefined);
+    expect(new Set([...titles, ...Object.keys(document.components.schemas)]).size).toBe(
+      titles.length + Object.keys(document.components.schemas).length,
+    );
   });
 
   test("every operation says who may call it, and scopes are those of its scheme", () => {

@@ -25,9 +25,9 @@ class _AcceptedBatchItem(TypedDict):
 
 @final
 class AcceptedBatchItem(_AcceptedBatchItem, total=False):
-    #: The result is that of an earlier event with the same `id`. A repeated batch has the header
-    #: `Idempotent-Replayed` instead.
-    replayed: Literal[True]
+    #: True, and present, if the result is that of an earlier event with the same `id`. A repeated
+    #: batch has the header `Idempotent-Replayed` instead.
+    replayed: bool
 
 
 @final
@@ -78,6 +78,9 @@ class AttemptPage(TypedDict):
 Authentication = Union["HeaderAuthentication", "OAuth2Authentication", "CertificateAuthentication"]
 
 
+NewAuthentication = Union["NewHeaderAuthentication", "NewOAuth2Authentication", "NewCertificateAuthentication"]
+
+
 AuthorizationServerMetadata = Mapping[str, Any]
 
 
@@ -92,6 +95,15 @@ class CertificateAuthentication(TypedDict):
     subject: str
     not_after: str
     updated_at: str
+
+
+@final
+class NewCertificateAuthentication(TypedDict):
+    type: Literal["client_certificate"]
+    #: PEM, followed by the intermediate certificates.
+    certificate: str
+    #: PEM, unencrypted.
+    private_key: str
 
 
 class ClientKeySet(TypedDict):
@@ -258,6 +270,22 @@ class CredentialDetails(TypedDict):
     versions: Sequence[SecretVersion]
 
 
+class NewCredential(TypedDict, total=False):
+    #: A name for humans.
+    name: Optional[str]
+    #: SPIFFE id in the certificate.
+    san_uri: Optional[str]
+    certificate_thumbprints: Sequence[str]
+    rotation_mode: Literal["workload"]
+    jwks: ClientKeySet
+    principal_id: str
+    #: The credential to replace. Its tokens expire up to 15 minutes after it ends. Revoke it too if
+    #: it is compromised.
+    replaces: str
+    #: How long the replaced credential still gets tokens; 24 hours by default; 0 to 2,592,000.
+    overlap_seconds: int
+
+
 class CredentialPage(TypedDict):
     data: Sequence[Credential]
     next_cursor: Optional[str]
@@ -421,8 +449,13 @@ class DeliveryStats(TypedDict):
     data: Sequence[DeliveryHour]
 
 
+@final
 class DuplicateEvent(TypedDict):
-    duplicate: Literal[True]
+    #: True: an earlier request has published the event.
+    duplicate: bool
+
+
+DuplicateEventOrAcceptedEventOrAcceptedBatch = Union["DuplicateEvent", "AcceptedEvent", "AcceptedBatch"]
 
 
 class _Endpoint(TypedDict):
@@ -486,6 +519,27 @@ class EndpointHealth(TypedDict):
     dead_letters: int
 
 
+class _NewEndpoint(TypedDict):
+    url: str
+    #: Event types, or `*` as the only item for all of them.
+    events: Sequence[str]
+
+
+class NewEndpoint(_NewEndpoint, total=False):
+    metadata: Optional[Mapping[str, Any]]
+    description: Optional[str]
+    #: A query document with MongoDB operators on type and data; null matches every event.
+    filter: Optional[Mapping[str, Any]]
+    #: Additional headers of every request, 16 at most. Responses show them: put secrets into
+    #: authentication.
+    headers: Optional[Mapping[str, str]]
+    authentication: Optional[NewAuthentication]
+    #: Only a response that contains the ping's challenge verifies the endpoint.
+    require_echo: bool
+    #: Maximum deliveries per second; the others wait. Null for no limit; 1 to 1,000.
+    rate_limit: Optional[int]
+
+
 class EndpointPage(TypedDict):
     data: Sequence[Endpoint]
     next_cursor: Optional[str]
@@ -537,6 +591,25 @@ class EventBatch(_EventBatch, total=False):
     sent_at: int
 
 
+class _NewEvent(TypedDict):
+    type: str
+    data: Mapping[str, Any]
+
+
+@final
+class NewEvent(_NewEvent, total=False):
+    #: The publisher's own id. An event repeated with the same id within 24 hours is published once.
+    id: str
+    occurred_at: Union[str, datetime]
+    tenant_id: str
+    #: Unix seconds, as in the header X-Service-Timestamp; only in a signed body; 0 to
+    #: 999,999,999,999.
+    sent_at: int
+
+
+NewEventOrBatch = Union["NewEvent", "EventBatch"]
+
+
 class EventType(TypedDict):
     name: str
     description: Optional[str]
@@ -560,6 +633,18 @@ class EventTypeChange(TypedDict, total=False):
     #: 1 to 1,000.
     schema_version: Optional[int]
     archived: bool
+
+
+class _NewEventType(TypedDict):
+    name: str
+
+
+class NewEventType(_NewEventType, total=False):
+    description: Optional[str]
+    schema: Optional[Mapping[str, Any]]
+    examples: Sequence[Mapping[str, Any]]
+    replaced_by: Optional[str]
+    deprecated: bool
 
 
 class EventTypePage(TypedDict):
@@ -640,6 +725,13 @@ class HeaderAuthentication(TypedDict):
     updated_at: str
 
 
+@final
+class NewHeaderAuthentication(TypedDict):
+    type: Literal["header"]
+    name: str
+    value: str
+
+
 class InclusionProof(TypedDict):
     index: int
     #: The newest checkpoint's size by default.
@@ -701,91 +793,16 @@ class MissedEvents(_MissedEvents, total=False):
     rate_per_second: int
 
 
-NewAuthentication = Union["NewHeaderAuthentication", "NewOAuth2Authentication", "NewCertificateAuthentication"]
+class _OAuth2Authentication(TypedDict):
+    type: Literal["oauth2_client_credentials"]
+    token_url: str
+    client_id: str
+    updated_at: str
 
 
 @final
-class NewCertificateAuthentication(TypedDict):
-    type: Literal["client_certificate"]
-    #: PEM, followed by the intermediate certificates.
-    certificate: str
-    #: PEM, unencrypted.
-    private_key: str
-
-
-class NewCredential(TypedDict, total=False):
-    #: A name for humans.
-    name: Optional[str]
-    #: SPIFFE id in the certificate.
-    san_uri: Optional[str]
-    certificate_thumbprints: Sequence[str]
-    rotation_mode: Literal["workload"]
-    jwks: ClientKeySet
-    principal_id: str
-    #: The credential to replace. Its tokens expire up to 15 minutes after it ends. Revoke it too if
-    #: it is compromised.
-    replaces: str
-    #: How long the replaced credential still gets tokens; 24 hours by default; 0 to 2,592,000.
-    overlap_seconds: int
-
-
-class _NewEndpoint(TypedDict):
-    url: str
-    #: Event types, or `*` as the only item for all of them.
-    events: Sequence[str]
-
-
-class NewEndpoint(_NewEndpoint, total=False):
-    metadata: Optional[Mapping[str, Any]]
-    description: Optional[str]
-    #: A query document with MongoDB operators on type and data; null matches every event.
-    filter: Optional[Mapping[str, Any]]
-    #: Additional headers of every request, 16 at most. Responses show them: put secrets into
-    #: authentication.
-    headers: Optional[Mapping[str, str]]
-    authentication: Optional[NewAuthentication]
-    #: Only a response that contains the ping's challenge verifies the endpoint.
-    require_echo: bool
-    #: Maximum deliveries per second; the others wait. Null for no limit; 1 to 1,000.
-    rate_limit: Optional[int]
-
-
-class _NewEvent(TypedDict):
-    type: str
-    data: Mapping[str, Any]
-
-
-@final
-class NewEvent(_NewEvent, total=False):
-    #: The publisher's own id. An event repeated with the same id within 24 hours is published once.
-    id: str
-    occurred_at: Union[str, datetime]
-    tenant_id: str
-    #: Unix seconds, as in the header X-Service-Timestamp; only in a signed body; 0 to
-    #: 999,999,999,999.
-    sent_at: int
-
-
-NewEventOrBatch = Union["NewEvent", "EventBatch"]
-
-
-class _NewEventType(TypedDict):
-    name: str
-
-
-class NewEventType(_NewEventType, total=False):
-    description: Optional[str]
-    schema: Optional[Mapping[str, Any]]
-    examples: Sequence[Mapping[str, Any]]
-    replaced_by: Optional[str]
-    deprecated: bool
-
-
-@final
-class NewHeaderAuthentication(TypedDict):
-    type: Literal["header"]
-    name: str
-    value: str
+class OAuth2Authentication(_OAuth2Authentication, total=False):
+    scope: str
 
 
 class _NewOAuth2Authentication(TypedDict):
@@ -797,56 +814,6 @@ class _NewOAuth2Authentication(TypedDict):
 
 @final
 class NewOAuth2Authentication(_NewOAuth2Authentication, total=False):
-    scope: str
-
-
-class NewPortalLink(TypedDict, total=False):
-    #: Lifetime of the link; 300 by default; 1 to 900.
-    expires_in_seconds: int
-    #: Scopes of the session, a subset of the token's; by default all of them.
-    scopes: Sequence[str]
-
-
-class _NewReplay(TypedDict):
-    filter: DeliveryFilter
-
-
-class NewReplay(_NewReplay, total=False):
-    #: By default, `DEAD_LETTERED` and `RETRYING`.
-    states: Optional[Sequence[Literal["DEAD_LETTERED", "RETRYING", "DELIVERED", "CANCELLED", "EXPIRED"]]]
-    #: Only counts; creates no job.
-    dry_run: bool
-    #: Maximum replays per second; 500 by default; 1 to 5,000.
-    rate_per_second: int
-
-
-class NewStream(TypedDict, total=False):
-    events_requested: Sequence[str]
-    delivery: NewStreamDelivery
-    description: str
-
-
-class _NewStreamDelivery(TypedDict):
-    #: Push (RFC 8935) or poll (RFC 8936).
-    method: Literal["urn:ietf:rfc:8935", "urn:ietf:rfc:8936"]
-
-
-class NewStreamDelivery(_NewStreamDelivery, total=False):
-    #: Where tokens are pushed. The service sets it for polling.
-    endpoint_url: str
-    #: Sent with every push. Never shown. Absent in a change to keep it, `null` to remove it.
-    authorization_header: Optional[str]
-
-
-class _OAuth2Authentication(TypedDict):
-    type: Literal["oauth2_client_credentials"]
-    token_url: str
-    client_id: str
-    updated_at: str
-
-
-@final
-class OAuth2Authentication(_OAuth2Authentication, total=False):
     scope: str
 
 
@@ -872,6 +839,13 @@ class PortalLink(TypedDict):
     #: Valid for one sign-in; anybody who has it can use it.
     url: str
     expires_at: str
+
+
+class NewPortalLink(TypedDict, total=False):
+    #: Lifetime of the link; 300 by default; 1 to 900.
+    expires_in_seconds: int
+    #: Scopes of the session, a subset of the token's; by default all of them.
+    scopes: Sequence[str]
 
 
 class RecentAttempts(TypedDict):
@@ -922,17 +896,35 @@ class RemovedSubject(TypedDict):
 
 
 class _ReplayCount(TypedDict):
-    dry_run: Literal[True]
+    #: True: nothing was created.
+    dry_run: bool
     total: int
 
 
+@final
 class ReplayCount(_ReplayCount, total=False):
     #: How many of them would fail now, because their endpoint is disabled, unverified or deleted.
     #: Present if any would.
     would_fail: int
-    #: Present if 500000 deliveries or more would have to be compared: the oldest of them were
-    #: counted.
-    at_least: Literal[True]
+    #: True, and present, if 500000 deliveries or more would have to be compared: the oldest of them
+    #: were counted.
+    at_least: bool
+
+
+ReplayCountOrReplayJob = Union["ReplayCount", "ReplayJob"]
+
+
+class _NewReplay(TypedDict):
+    filter: DeliveryFilter
+
+
+class NewReplay(_NewReplay, total=False):
+    #: By default, `DEAD_LETTERED` and `RETRYING`.
+    states: Optional[Sequence[Literal["DEAD_LETTERED", "RETRYING", "DELIVERED", "CANCELLED", "EXPIRED"]]]
+    #: Only counts; creates no job.
+    dry_run: bool
+    #: Maximum replays per second; 500 by default; 1 to 5,000.
+    rate_per_second: int
 
 
 class ReplayItem(TypedDict):
@@ -950,6 +942,7 @@ class ReplayItemPage(TypedDict):
     next_cursor: Optional[str]
 
 
+@final
 class ReplayJob(TypedDict):
     id: str
     kind: Literal["dead_letters", "deliveries", "missing"]
@@ -1227,6 +1220,24 @@ class StreamChange(_StreamChange, total=False):
 class StreamDelivery(TypedDict):
     method: Literal["urn:ietf:rfc:8935", "urn:ietf:rfc:8936"]
     endpoint_url: str
+
+
+class _NewStreamDelivery(TypedDict):
+    #: Push (RFC 8935) or poll (RFC 8936).
+    method: Literal["urn:ietf:rfc:8935", "urn:ietf:rfc:8936"]
+
+
+class NewStreamDelivery(_NewStreamDelivery, total=False):
+    #: Where tokens are pushed. The service sets it for polling.
+    endpoint_url: str
+    #: Sent with every push. Never shown. Absent in a change to keep it, `null` to remove it.
+    authorization_header: Optional[str]
+
+
+class NewStream(TypedDict, total=False):
+    events_requested: Sequence[str]
+    delivery: NewStreamDelivery
+    description: str
 
 
 StreamOrStreams = Union["Stream", Sequence["Stream"]]

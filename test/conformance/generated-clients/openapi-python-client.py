@@ -3,25 +3,32 @@ import json
 import os
 import pkgutil
 
-import generated
-from generated import AuthenticatedClient, Client
-from generated.api.deliveries import list_deliveries
-from generated.api.endpoints import create_endpoint
-from generated.api.events import publish_events
-from generated.api.tokens import issue_token
-from generated.models.accepted_event import AcceptedEvent
-from generated.models.delivery_page import DeliveryPage
-from generated.models.new_endpoint import NewEndpoint
-from generated.models.new_event import NewEvent
-from generated.models.new_event_data import NewEventData
-from generated.models.problem import Problem
-from generated.models.registered_endpoint import RegisteredEndpoint
-from generated.models.token import Token
-from generated.models.token_request import TokenRequest
-from generated.models.token_request_grant_type import TokenRequestGrantType
+import operators
+import signet
+from operators.api.tenants import get_tenant
+from operators.models.tenant import Tenant
+from signet import AuthenticatedClient, Client
+from signet.api.deliveries import list_deliveries
+from signet.api.endpoints import create_endpoint
+from signet.api.events import publish_events
+from signet.api.tokens import issue_token
+from signet.models.accepted_event import AcceptedEvent
+from signet.models.delivery_page import DeliveryPage
+from signet.models.endpoint_input import EndpointInput
+from signet.models.event_input import EventInput
+from signet.models.event_input_data import EventInputData
+from signet.models.problem import Problem
+from signet.models.registered_endpoint import RegisteredEndpoint
+from signet.models.token import Token
+from signet.models.token_request import TokenRequest
+from signet.models.token_request_grant_type import TokenRequestGrantType
 
 # Python finds most mistakes of a generator when it imports a module.
-modules = [found.name for found in pkgutil.walk_packages(generated.__path__, "generated.")]
+modules = [
+    found.name
+    for package in (signet, operators)
+    for found in pkgutil.walk_packages(package.__path__, f"{package.__name__}.")
+]
 for name in modules:
     importlib.import_module(name)
 
@@ -46,16 +53,18 @@ endpoint = need(
     RegisteredEndpoint,
     create_endpoint.sync(
         client=client,
-        body=NewEndpoint(
+        body=EndpointInput(
             url="http://127.0.0.1:19999/made", events=["inference.failed"], description="generated"
         ),
     ),
 )
-event = NewEvent(type_="inference.completed", data=NewEventData.from_dict({"run": 7}))
+event = EventInput(type_="inference.completed", data=EventInputData.from_dict({"run": 7}))
 accepted = need(AcceptedEvent, publish_events.sync(client=client, body=event))
 page = need(DeliveryPage, list_deliveries.sync(client=client, event_id=accepted.id, limit=10))
 event.type_ = "x"
 refused = need(Problem, publish_events.sync(client=client, body=event))
+support = AuthenticatedClient(base_url=os.environ["OPERATORS_URL"], token=os.environ["OPERATOR_TOKEN"])
+tenant = need(Tenant, get_tenant.sync(os.environ["TENANT_ID"], client=support))
 print(
     json.dumps(
         {
@@ -63,6 +72,7 @@ print(
             "event": accepted.id,
             "deliveries": [delivery.id for delivery in page.data],
             "refused": refused.code,
+            "tenant": tenant.id,
             "modules": len(modules),
         }
     )
