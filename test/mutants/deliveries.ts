@@ -288,9 +288,9 @@ export const DELIVERIES: readonly Mutant[] = [
   {
     name: "others-wait-behind-a-busy-tenant",
     breaks: "A tenant that fills a worker does not delay the deliveries of others",
-    file: "src/webhooks/engine/dispatcher.ts",
-    find: "      exceptTenants: busy,\n",
-    replace: "      exceptTenants: [],\n",
+    file: "src/webhooks/engine/dispatch-plan.ts",
+    find: "exceptTenants: busyTenants,",
+    replace: "exceptTenants: [],",
     caughtBy: "test/unit/webhooks/engine/dispatcher.test.ts",
   },
   {

@@ -141,22 +141,6 @@ export const GROWTH: readonly Mutant[] = [
     caughtBy: "test/unit/webhooks/engine/first-lists.test.ts",
   },
   {
-    name: "handed-over-past-a-backlog",
-    breaks: "No delivery overtakes older ones of its tenant by the hand-over (decision 42)",
-    file: "src/webhooks/engine/dispatcher.ts",
-    find: "if (this.#waiting > 0 || this.#otherDays.length > 0) {",
-    replace: "if (this.#waiting < 0 || this.#otherDays.length > 0) {",
-    caughtBy: "test/unit/webhooks/engine/dispatcher.test.ts",
-  },
-  {
-    name: "handed-over-before-the-first-beat",
-    breaks: "A claim names a worker that is known to live (decision 42)",
-    file: "src/webhooks/engine/dispatcher.ts",
-    find: "if (!this.#isKnown || this.#searchedAtMs",
-    replace: "if ((!this.#isKnown && this.#waiting < 0) || this.#searchedAtMs",
-    caughtBy: "test/unit/webhooks/engine/dispatcher.test.ts",
-  },
-  {
     name: "counts-dropped-within-their-day",
     breaks: "A day of counts is dropped when all its hours are over (docs/operations.md, What ends)",
     file: "src/database/migrations/0078-counts-by-day.sql",

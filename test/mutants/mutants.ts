@@ -1,6 +1,7 @@
 /** The faults that `npm run test:mutants` makes, one at a time. Add one for each defect that is found outside. */
 import { CHANGES } from "./changes.ts";
 import { DELIVERIES } from "./deliveries.ts";
+import { DISPATCH } from "./dispatch.ts";
 import { GROWTH } from "./growth.ts";
 import type { Mutant } from "./mutant.ts";
 import { NUMBERS } from "./numbers.ts";
@@ -17,6 +18,7 @@ export const MUTANTS: readonly Mutant[] = [
   ...TOKENS,
   ...CHANGES,
   ...DELIVERIES,
+  ...DISPATCH,
   ...TEMPORAL,
   ...NUMBERS,
   ...RECEIVERS,

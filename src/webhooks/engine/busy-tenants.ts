@@ -7,8 +7,6 @@ import type { Claimed } from "../../database/repositories/webhooks/claims.ts";
 
 /** A tenant is busy while its first attempts take this share of their limit. */
 const BUSY_SHARE = 1 / 2;
-/** Size of a claim beside other tenants. A full list takes 30 ms to send, in which nothing else is sent. */
-const SMALL_CLAIM = 16;
 /** For this long after a notification of another tenant, further ones are expected. */
 const OTHERS_EXPECTED_MS = 1_000;
 /** Beside other tenants, busy ones get no claim while the event loop was busier than this for {@link LOOP_MS}. */
@@ -29,8 +27,7 @@ export class BusyTenants {
   readonly #loopUtilization: EventLoopUtilityFunction;
   /** First attempts in progress, by tenant. */
   readonly #underWay = new Map<string, number>();
-  #othersWait = false;
-  /** When a notification last named another tenant. */
+  /** When deliveries of another tenant were last sent, or waited. */
   #othersAtMs = Number.NEGATIVE_INFINITY;
   #loop: ReturnType<EventLoopUtilityFunction>;
   #loopAtMs: number;
@@ -49,9 +46,9 @@ export class BusyTenants {
     return [...this.#underWay].filter(([, count]) => count >= this.#busyAt).map(([tenantId]) => tenantId);
   }
 
-  /** Whether deliveries of other tenants may wait. */
-  get othersWait(): boolean {
-    return this.#othersWait;
+  /** Whether a tenant is busy, and more deliveries of others are expected. */
+  get isBesideOthers(): boolean {
+    return this.#now() - this.#othersAtMs < OTHERS_EXPECTED_MS && this.ids.length > 0;
   }
 
   /** Counts first attempts that begin. Returns the function to call when they have ended. */
@@ -60,29 +57,17 @@ export class BusyTenants {
     return () => this.#count(members, -1);
   }
 
-  /** Notes that deliveries of these tenants wait; of unknown ones if there are none. */
-  noteWaiting(tenants: readonly string[]): void {
-    if (this.noteSent(tenants)) {
-      this.#othersWait = true;
-    }
-  }
-
-  /** Notes that deliveries of these tenants are sent or wait. @returns whether others than busy ones have some */
-  noteSent(tenants: readonly string[]): boolean {
+  /**
+   * Notes deliveries that are sent or wait.
+   *
+   * @param tenants theirs; none if they are unknown
+   * @returns whether a tenant is busy, and others have some
+   */
+  note(tenants: readonly string[]): boolean {
     const busy = this.ids;
     const others = busy.length > 0 && (tenants.length === 0 || tenants.some((id) => !busy.includes(id)));
     this.#othersAtMs = others ? this.#now() : this.#othersAtMs;
     return others;
-  }
-
-  /** Notes a claim of other tenants' deliveries, and whether more of them may wait. */
-  noteClaim(more: boolean): void {
-    this.#othersWait = more;
-  }
-
-  /** Returns the size of the next claim, of at most `room`. */
-  claimSize(room: number): number {
-    return this.#isBesideOthers() ? Math.min(SMALL_CLAIM, room) : room;
   }
 
   /** Whether busy tenants now leave the event loop to others. */
@@ -94,11 +79,7 @@ export class BusyTenants {
       this.#loop = loop;
       this.#loopAtMs = nowMs;
     }
-    return this.#loopIsBusy && this.#isBesideOthers();
-  }
-
-  #isBesideOthers(): boolean {
-    return this.#now() - this.#othersAtMs < OTHERS_EXPECTED_MS && this.ids.length > 0;
+    return this.#loopIsBusy && this.isBesideOthers;
   }
 
   #count(members: readonly Pick<Claimed, "tenantId">[], sign: 1 | -1): void {

@@ -8,6 +8,7 @@ import type { Pool } from "../../database/pool.ts";
 import type { LiveWorkers } from "../../database/repositories/health.ts";
 import { EXPIRED_AT_ONCE, expireOverdue } from "../../database/repositories/webhooks/carriers.ts";
 import {
+  type ClaimedFirst,
   claimFirst,
   claimNamed,
   findOtherDays,
@@ -15,7 +16,7 @@ import {
   reclaimUnstarted,
 } from "../../database/repositories/webhooks/claims.ts";
 import type { GuardedClock } from "../../domain/clock.ts";
-import { DAY_MS, idDay, isId, type RandomBytes, utcDay } from "../../domain/ids.ts";
+import { DAY_MS, isId, type RandomBytes, utcDay } from "../../domain/ids.ts";
 import type { AttemptService } from "./attempt-service.ts";
 import { byCarrier } from "./by-carrier.ts";
 import { BusyTenants } from "./busy-tenants.ts";
@@ -24,16 +25,22 @@ import type { EndpointHealth } from "../pacing/endpoint-health.ts";
 import { Sleeper } from "../../runtime/sleeper.ts";
 import { FirstLists } from "./first-lists.ts";
 import type { OfferedDelivery, TakenOffer } from "../ingest/hand-over.ts";
-import { type OutboxReason, refuseAll, takeOffer } from "./hand-over.ts";
+import { refuseAll, takeOffer } from "./hand-over.ts";
+import {
+  type Action,
+  type DispatchState,
+  plan,
+  type PlannedClaim,
+  planOffer,
+  POLL_MS,
+} from "./dispatch-plan.ts";
+import { KnownOutbox } from "./known-outbox.ts";
 import { Targets } from "./targets.ts";
 import { LANE_MS, ListLanes } from "./list-lanes.ts";
 import { startList } from "./hand-back.ts";
 import { Starts } from "./starts.ts";
-import { TokenBucket } from "../../domain/token-buckets.ts";
 import { tracer } from "../../observability/tracing.ts";
 
-/** Notifications are only hints, so the outbox is also polled. */
-const POLL_MS = 1_000;
 /** When a worker looks that a notification did not pick. By then, the picked one has claimed, unless it is full. */
 const OTHERS_MS = 250;
 const SWEEP_MS = 5_000;
@@ -42,22 +49,6 @@ const UNSTARTED_AFTER_MS = 15_000;
 const SWEEP_MAX = 500;
 /** Rounds of expiry in a sweep: a million dead letters that lost their workflows end within 20 minutes. */
 const EXPIRY_ROUNDS = 10;
-/** How soon to look for deliveries of other days after a notification of none of the latest. */
-const LOOK_SOON_MS = 100;
-/** Claims without waiting. Then a token per claim is needed. */
-const CLAIM_BURST = 10;
-/** Claims of named deliveries per claim of others: they cost less, and gain latency at medium rates. */
-const NAMED_CLAIMS = 4;
-/** If more wait at once, they are claimed together, and so are those of the next second. That costs less. */
-const NAMED_MAX = 4;
-const MANY_MS = 1_000;
-/** How often to look for deliveries without a notification while all others are named. */
-const SEARCH_MS = 2_000;
-/** Pause while the limit of first attempts in progress is reached. */
-const FULL_MS = 5;
-/** Room for other tenants beyond the limit, as a share of it. */
-const BESIDE_SHARE = 1 / 4;
-
 export interface DispatcherOptions {
   /** Id of this worker in claims. */
   readonly worker: string;
@@ -78,23 +69,18 @@ export interface DispatcherOptions {
   readonly underWayMax: number;
 }
 
-/** What a claim of the latest days found. */
-interface ClaimResult {
-  readonly known: number;
-  readonly claimed: number;
-  /** Whether more deliveries are known to wait. */
-  readonly more: boolean;
-  /** Whether it claimed as many as it could. */
-  readonly full: boolean;
-}
-
 function isDelivery(id: string): boolean {
   return isId(id, "delivery");
 }
 
+interface Claimed {
+  readonly claimed: readonly ClaimedFirst[];
+  readonly more: boolean;
+  readonly nextTenant: string;
+}
+
 export class Dispatcher {
   readonly #options: DispatcherOptions;
-  readonly #claims = new TokenBucket(CLAIM_BURST, performance.now());
   readonly #starts: Starts;
   readonly #busy: BusyTenants;
   readonly #lists: FirstLists;
@@ -103,30 +89,19 @@ export class Dispatcher {
   readonly #sleeper = new Sleeper();
   /** Whether this worker is known to live, so that others leave its claims alone. */
   #isKnown = false;
-  /** Estimated size of the outbox, from notifications. */
-  #waiting = 0;
-  /** Waiting deliveries that notifications named. If they are all that is known to wait, they are claimed by id. */
-  #named: string[] = [];
-  /** When more than {@link NAMED_MAX} last waited at once. */
-  #manyAtMs = Number.NEGATIVE_INFINITY;
-  /** When a claim last looked for any deliveries. */
-  #searchedAtMs = Number.NEGATIVE_INFINITY;
-  readonly #namedClaims = new TokenBucket(CLAIM_BURST, performance.now());
-  #afterTenant = "";
+  readonly #outbox: KnownOutbox;
   /** Claims per second of this worker. */
   #perSecond: number;
   #workers: LiveWorkers = { live: 1, rank: 0 };
   #later: NodeJS.Timeout | undefined;
-  /** Other days of which deliveries wait, and when to look for such days again. */
-  #otherDays: string[] = [];
-  #lookMs = 0;
   #loops: Promise<unknown> | undefined;
 
   constructor(options: DispatcherOptions) {
     this.#options = options;
     this.#perSecond = options.claimsPerSecond;
+    this.#outbox = new KnownOutbox(options.batchMax, performance.now());
     this.#starts = new Starts(options.log);
-    this.#busy = new BusyTenants(options);
+    this.#busy = new BusyTenants({ underWayMax: options.underWayMax, now: () => performance.now() });
     this.#lists = new FirstLists({ ...options, starts: this.#starts, busy: this.#busy });
     this.#lanes = new ListLanes({ ...options, starts: this.#starts });
     this.#targets = new Targets(options.pool, () => performance.now());
@@ -153,8 +128,10 @@ export class Dispatcher {
   notified(payload: string): void {
     const [count = "", turn = "", ...ids] = payload.split(" ");
     if (Number(turn) % this.#workers.live === this.#workers.rank) {
-      this.#busy.noteWaiting(ids.filter((id) => !isDelivery(id)));
-      this.#noteNamed(Number(count), ids.filter(isDelivery));
+      if (this.#busy.note(ids.filter((id) => !isDelivery(id)))) {
+        this.#outbox.noteOthers();
+      }
+      this.#outbox.name(Number(count), ids.filter(isDelivery), performance.now());
       this.hint(Math.max(1, Number(count)));
     } else {
       this.#later ??= setTimeout(() => {
@@ -169,60 +146,28 @@ export class Dispatcher {
    * there, and while others wait: no delivery overtakes older ones of its tenant.
    */
   offer(offered: readonly OfferedDelivery[]): TakenOffer | undefined {
-    const reason = this.#refusal(offered.length);
-    if (reason !== undefined) {
-      return refuseAll(offered, reason);
+    const state = this.#state();
+    const action = planOffer(state, offered.length);
+    if (action.mode === "outbox") {
+      return refuseAll(offered, action.reason);
     }
     const { worker, health, clock } = this.#options;
-    this.#busy.noteSent(offered.map(({ event }) => event.tenantId));
-    const slow = new Set(health.slow(clock.now()));
-    const busy = new Set(this.#busy.ids);
+    this.#busy.note(offered.map(({ event }) => event.tenantId));
+    const now = clock.now();
     const [lists, targets] = [this.#lists, this.#targets];
     const onTaken = (): void => this.#lanes.noteFirstAttempts();
     return takeOffer({ worker, lists, targets, onTaken }, offered, ({ event, delivery }) =>
-      busy.has(event.tenantId) ? "busy_tenant" : slow.has(delivery.endpointId) ? "slow_endpoint" : undefined,
+      state.busyTenants.includes(event.tenantId)
+        ? "busy_tenant"
+        : health.isSlow(delivery.endpointId, now)
+          ? "slow_endpoint"
+          : undefined,
     );
-  }
-
-  /** Returns why so many deliveries all have to wait in the outbox; undefined if they need not. */
-  #refusal(count: number): OutboxReason | undefined {
-    const { attempts, underWayMax, batchMax, clock } = this.#options;
-    if (this.#sleeper.stopped) {
-      return "ending";
-    }
-    // What waits from earlier is known after the first search.
-    if (!this.#isKnown || this.#searchedAtMs === Number.NEGATIVE_INFINITY) {
-      return "starting";
-    }
-    if (!clock.isRight) {
-      return "clock";
-    }
-    if (batchMax === 1) {
-      return "unbatched";
-    }
-    if (this.#waiting > 0 || this.#otherDays.length > 0) {
-      return "backlog";
-    }
-    if (attempts.firstUnderWay + count > underWayMax || this.#lists.isFull) {
-      return "limit";
-    }
-    return this.#busy.rests() ? "rest" : undefined;
-  }
-
-  #noteNamed(count: number, ids: readonly string[]): void {
-    if (count > NAMED_MAX || this.#named.length + ids.length > NAMED_MAX) {
-      this.#manyAtMs = performance.now();
-    } else {
-      this.#named.push(...ids);
-    }
   }
 
   /** Reports new deliveries in the outbox. */
   hint(count: number): void {
-    const before = this.#waiting;
-    this.#waiting += count;
-    // Between the first delivery and a full list, only a token is worth waking for.
-    if (before === 0 || this.#waiting >= this.#options.batchMax) {
+    if (this.#outbox.add(count)) {
       this.#sleeper.wake();
     }
   }
@@ -250,17 +195,9 @@ export class Dispatcher {
   }
 
   async #firstLane(): Promise<void> {
-    while (!this.#sleeper.stopped) {
+    for (let action = plan(this.#state()); action.mode !== "end"; action = plan(this.#state())) {
       try {
-        if (!this.#options.clock.isRight) {
-          await this.#sleeper.sleep(POLL_MS, { soundly: true });
-        } else if (this.#isFull() || this.#busy.rests()) {
-          await this.#claimBeside();
-          await this.#sleeper.sleep(FULL_MS, { soundly: true });
-        } else {
-          const waitMs = await this.#claimFirst();
-          await this.#sleeper.sleep((await this.#claimOther()) ? 0 : waitMs);
-        }
+        await this.#act(action);
       } catch (error) {
         this.#options.log.warn({ err: error }, "outbox could not be read");
         await this.#sleeper.sleep(POLL_MS, { soundly: true });
@@ -268,176 +205,75 @@ export class Dispatcher {
     }
   }
 
-  #isFull(): boolean {
-    const { attempts, underWayMax } = this.#options;
-    return attempts.firstUnderWay >= underWayMax || this.#lists.isFull;
-  }
-
-  /** Claims once if it is time to. Returns how long to wait for the next claim unless a notification comes first. */
-  async #claimFirst(): Promise<number> {
-    const { batchMax } = this.#options;
-    // Without lists, waiting gains nothing. The requests in flight are the only limit.
-    const alone = batchMax === 1;
-    if (!alone && this.#mayClaimNamed()) {
-      return await this.#claimNamed();
-    }
-    const token = !alone && this.#claims.take(this.#perSecond, CLAIM_BURST, performance.now()) === 0;
-    const known = this.#waiting;
-    if (!alone && !token && known < batchMax) {
-      return this.#waitMs();
-    }
-    const room = this.#busy.claimSize(this.#lists.room(known));
-    this.#busy.noteClaim(false);
-    this.#named = [];
-    this.#searchedAtMs = performance.now();
-    // The last ones of very many tenants may have less than a list.
-    const last = this.#afterTenant !== "";
-    const { claimed, more, nextTenant } = await this.#claimList({
-      days: this.#latestDays(),
-      atLeast: alone || token || last ? 1 : room,
-      limit: room,
-      afterTenant: this.#afterTenant,
-    });
-    this.#afterTenant = nextTenant;
-    this.#estimate({ known, claimed, more, full: claimed === room });
-    if (token && (claimed === 0 || claimed === room)) {
-      this.#claims.charge(-1);
-    }
-    return this.#waitForNext(alone);
-  }
-
-  /** Whether the named deliveries are all that is known to wait, and can be claimed by id. */
-  #mayClaimNamed(): boolean {
-    const named = this.#named;
+  #state(): DispatchState {
+    const { attempts, clock, batchMax, underWayMax } = this.#options;
     const nowMs = performance.now();
-    return (
-      named.length > 0 &&
-      named.length === this.#waiting &&
-      nowMs - this.#manyAtMs >= MANY_MS &&
-      nowMs - this.#searchedAtMs < SEARCH_MS &&
-      named.length <= this.#lists.room(named.length) &&
-      named.every((id) => idDay(id) === idDay(named[0] as string))
+    return {
+      ...this.#outbox.view(this.#perSecond, nowMs),
+      nowMs,
+      stopped: this.#sleeper.stopped,
+      isKnown: this.#isKnown,
+      clockIsRight: clock.isRight,
+      batchMax,
+      underWay: attempts.firstUnderWay,
+      underWayMax,
+      listsAreFull: this.#lists.isFull,
+      places: this.#lists.places,
+      busyTenants: this.#busy.ids,
+      besideOthers: this.#busy.isBesideOthers,
+      rests: this.#busy.rests(),
+    };
+  }
+
+  async #act(action: Exclude<Action, { mode: "end" }>): Promise<void> {
+    if (action.mode === "wait") {
+      await this.#sleeper.sleep(action.ms, action);
+      this.#outbox.waited();
+    } else if (action.mode === "look") {
+      const { pool, retentionDays } = this.#options;
+      const found = this.#outbox.beginLook(performance.now());
+      found(await findOtherDays(pool, this.#latestDays(), retentionDays));
+    } else {
+      await this.#claim(action);
+    }
+  }
+
+  async #claim(claim: PlannedClaim): Promise<void> {
+    const ended = this.#outbox.begin(claim, performance.now());
+    const { claimed, more, nextTenant } = await this.#lists.claim(
+      claim.limit,
+      async (list) => await this.#query(claim, list),
     );
+    if (claimed.length > 0) {
+      this.#lanes.noteFirstAttempts();
+    }
+    ended({ claimed: claimed.length, more, nextTenant }, performance.now());
   }
 
-  /** Claims the named deliveries if it is time to. Returns how long to wait for the next claim, as {@link #claimFirst}. */
-  async #claimNamed(): Promise<number> {
-    const waitMs = this.#namedClaims.take(this.#perSecond * NAMED_CLAIMS, CLAIM_BURST, performance.now());
-    if (waitMs > 0) {
-      return waitMs;
+  async #query(claim: PlannedClaim, list: Pick<FirstClaim, "carrier" | "alone">): Promise<Claimed> {
+    const { pool, clock, health, worker } = this.#options;
+    const now = clock.now();
+    const common = {
+      ...list,
+      exceptEndpoints: health.slow(now),
+      worker,
+      now: new Date(now),
+      traced: tracer() !== undefined,
+    };
+    if (claim.mode === "named") {
+      return { claimed: await claimNamed(pool, { ...common, ids: claim.ids }), more: false, nextTenant: "" };
     }
-    const ids = this.#named;
-    this.#named = [];
-    const { pool } = this.#options;
-    const { claimed } = await this.#lists.claim(async (list) => ({
-      claimed: await claimNamed(pool, { ...list, ...this.#claim(), ids }),
-    }));
-    this.#noteClaimed(claimed.length);
-    // Those that this claim did not find wait for the next search, or for the slow lane.
-    this.#waiting -= ids.length;
-    return this.#waiting === 0 ? POLL_MS : 0;
-  }
-
-  /** Claims for other tenants while busy ones fill the limit of first attempts in progress, or rest. */
-  async #claimBeside(): Promise<void> {
-    const { attempts, underWayMax } = this.#options;
-    const busy = this.#busy.ids;
-    const room = attempts.firstUnderWay < underWayMax * (1 + BESIDE_SHARE) && !this.#lists.isFull;
-    if (!this.#busy.othersWait || !room || busy.length === 0) {
-      return;
-    }
-    if (this.#claims.take(this.#perSecond, CLAIM_BURST, performance.now()) > 0) {
-      return;
-    }
-    const limit = this.#busy.claimSize(this.#lists.room(0));
-    this.#busy.noteClaim(false);
-    this.#named = [];
-    const { claimed } = await this.#claimList({
-      days: this.#latestDays(),
-      atLeast: 1,
-      limit,
-      afterTenant: "",
-      exceptTenants: busy,
+    return await claimFirst(pool, {
+      ...common,
+      ...claim,
+      days: claim.day === undefined ? this.#latestDays() : [claim.day],
     });
-    this.#waiting = Math.max(0, this.#waiting - claimed);
-    if (claimed === limit) {
-      this.#busy.noteClaim(true);
-    }
-  }
-
-  /** Updates the estimate of the outbox after a claim. `known` is the estimate before it. */
-  #estimate({ known, claimed, more, full }: ClaimResult): void {
-    const left = more || full ? Math.max(known - claimed, full ? this.#options.batchMax : 1) : 0;
-    this.#waiting += left - known;
-    if (claimed === 0 && known > 0) {
-      this.#lookMs = Math.min(this.#lookMs, performance.now() + LOOK_SOON_MS);
-    }
-  }
-
-  #waitForNext(alone: boolean): number {
-    if (this.#waiting === 0) {
-      return POLL_MS;
-    }
-    return alone || this.#waiting >= this.#options.batchMax ? 0 : this.#waitMs();
-  }
-
-  #waitMs(): number {
-    return this.#claims.waitMs(this.#perSecond, CLAIM_BURST, performance.now());
   }
 
   /** The two days of almost all waiting deliveries: ids are made shortly before. */
   #latestDays(): [string, string] {
     const now = this.#options.clock.now();
     return [utcDay(now - DAY_MS), utcDay(now)];
-  }
-
-  /**
-   * Claims once from another day, of which mostly replayed deliveries wait. Returns whether more may wait there. The
-   * claim of the latest days would be slower if it read those, too.
-   */
-  async #claimOther(): Promise<boolean> {
-    const { pool, retentionDays } = this.#options;
-    const nowMs = performance.now();
-    if (this.#otherDays.length === 0 && nowMs >= this.#lookMs) {
-      this.#lookMs = nowMs + POLL_MS;
-      this.#otherDays = await findOtherDays(pool, this.#latestDays(), retentionDays);
-    }
-    const [day] = this.#otherDays;
-    if (day === undefined || this.#isFull()) {
-      return false;
-    }
-    const limit = this.#busy.claimSize(this.#lists.room(this.#options.batchMax));
-    const { claimed } = await this.#claimList({ days: [day], atLeast: 1, limit, afterTenant: "" });
-    if (claimed < limit) {
-      this.#otherDays.shift();
-    }
-    return this.#otherDays.length > 0;
-  }
-
-  /** Claims for a list. */
-  async #claimList(
-    claim: Pick<FirstClaim, "days" | "atLeast" | "limit" | "afterTenant"> &
-      Partial<Pick<FirstClaim, "exceptTenants">>,
-  ): Promise<{ readonly claimed: number; readonly more: boolean; readonly nextTenant: string }> {
-    const { claimed, ...rest } = await this.#lists.claim(
-      async (list) =>
-        await claimFirst(this.#options.pool, { exceptTenants: [], ...claim, ...list, ...this.#claim() }),
-    );
-    this.#noteClaimed(claimed.length);
-    return { claimed: claimed.length, ...rest };
-  }
-
-  #noteClaimed(count: number): void {
-    if (count > 0) {
-      this.#lanes.noteFirstAttempts();
-    }
-  }
-
-  /** What all claims of first attempts have in common. */
-  #claim(): Pick<FirstClaim, "exceptEndpoints" | "worker" | "now" | "traced"> {
-    const { clock, health, worker } = this.#options;
-    const now = clock.now();
-    return { exceptEndpoints: health.slow(now), worker, now: new Date(now), traced: tracer() !== undefined };
   }
 
   async #sweep(): Promise<void> {

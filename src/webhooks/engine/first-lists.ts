@@ -24,8 +24,6 @@ import type { Starts } from "./starts.ts";
 
 /** How long a list stays open for further members. Their requests do not wait for it. */
 const LINGER_MS = 1_000;
-/** A full list is filled by at most this many claims. */
-const CLAIMS_PER_LIST = 4;
 /** Members of lists without a workflow, while Temporal is unavailable. Further deliveries wait in the outbox. */
 const MEMBERS_MAX = 16_384;
 /** Lists per second that start early because a member failed. Other members leave for lists of their endpoint. */
@@ -120,27 +118,24 @@ export class FirstLists {
     return this.#members + this.#promised >= MEMBERS_MAX;
   }
 
-  /** Returns how many deliveries the next claim may take. A list with few free places is closed if more wait. */
-  room(waiting: number): number {
-    const { batchMax } = this.#options;
-    if (this.#open === undefined) {
-      return batchMax;
-    }
-    const room = batchMax - sizeOf(this.#open);
-    if (waiting <= room || room * CLAIMS_PER_LIST >= batchMax) {
-      return room;
-    }
-    this.#close(this.#open);
-    return batchMax;
+  /** How many deliveries the open list can still take. */
+  get places(): number {
+    return this.#options.batchMax - (this.#open === undefined ? 0 : sizeOf(this.#open));
   }
 
   /**
    * Claims for the open list, and sends the requests of what was claimed. If the claim fails, it may still have been
    * made: a sweep then starts the list with all of its members.
+   *
+   * @param limit how many it may claim. An open list with fewer places is closed
    */
   async claim<T extends { readonly claimed: readonly ClaimedFirst[] }>(
+    limit: number,
     claim: (list: Pick<FirstClaim, "carrier" | "alone">) => Promise<T>,
   ): Promise<T> {
+    if (this.#open !== undefined && limit > this.places) {
+      this.#close(this.#open);
+    }
     const list = this.#listFor(1);
     list.pending += 1;
     try {

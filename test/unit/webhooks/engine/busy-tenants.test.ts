@@ -38,19 +38,16 @@ test.each<[string, string[], boolean]>([
 ])("a notification of %s makes claims small for a second, or not", (_, named, small) => {
   const tenants = create();
   begin(tenants, "ten_many", 50);
-  tenants.noteWaiting(named);
-  expect(tenants.othersWait).toBe(small);
-  expect(tenants.claimSize(64)).toBe(small ? 16 : 64);
-  expect(tenants.claimSize(5)).toBe(5);
+  expect(tenants.note(named)).toBe(small);
+  expect(tenants.isBesideOthers).toBe(small);
   clock.ms = 1_000;
-  expect(tenants.claimSize(64)).toBe(64);
+  expect(tenants.isBesideOthers).toBe(false);
 });
 
 test("without a busy tenant, nobody waits for others", () => {
   const tenants = create();
-  tenants.noteWaiting(["ten_other"]);
-  expect(tenants.othersWait).toBe(false);
-  expect(tenants.claimSize(64)).toBe(64);
+  expect(tenants.note(["ten_other"])).toBe(false);
+  expect(tenants.isBesideOthers).toBe(false);
 });
 
 test("beside others, a busy tenant rests while the event loop is busy, for as long as it is busy itself", () => {
@@ -59,7 +56,7 @@ test("beside others, a busy tenant rests while the event loop is busy, for as lo
   loop.utilization = 0.9;
   clock.ms = 20;
   expect(tenants.rests()).toBe(false);
-  tenants.noteWaiting(["ten_other"]);
+  tenants.note(["ten_other"]);
   expect(tenants.rests()).toBe(true);
   loop.utilization = 0.5;
   // It is not measured again so soon.

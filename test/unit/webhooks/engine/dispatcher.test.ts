@@ -19,7 +19,7 @@ function createDispatcher(options: Partial<DispatcherOptions> = {}): Dispatcher 
     pool: undefined as never,
     starter: undefined as never,
     health: undefined as never,
-    attempts: undefined as never,
+    attempts: { firstUnderWay: 0 } as never,
     clock: { now: () => 0, isRight: true } as never,
     randomBytes,
     log: createLogger({ level: "silent" }),
@@ -333,7 +333,7 @@ describe("an offer of deliveries that are about to be inserted", () => {
     found: object[] = [],
   ): Promise<Dispatcher> {
     const dispatcher = createDispatcher({
-      health: { slow: () => ["ep_slow"] } as never,
+      health: { slow: () => ["ep_slow"], isSlow: (id: string) => id === "ep_slow" } as never,
       starter: { draw: () => [], firstAttempts: () => ({}) } as never,
       attempts: { firstUnderWay: 0, run: async () => await new Promise(() => undefined) } as never,
       pool: {

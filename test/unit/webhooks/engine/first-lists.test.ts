@@ -115,7 +115,7 @@ async function claim(
   { endpointId = "ep_a", epoch = 1 }: Claim = {},
 ): Promise<string> {
   let written = "";
-  await lists.claim(async ({ carrier, alone }) => {
+  await lists.claim(ids.length, async ({ carrier, alone }) => {
     written = alone && ids.length === 1 ? (ids[0] ?? "") : carrier;
     const claimed = ids.map((deliveryId): ClaimedFirst => ({
       deliveryId,
@@ -199,7 +199,7 @@ describe("a list of first attempts", () => {
   test("is not closed during a claim for it", async () => {
     const carrier = await claim(["a", "b"]);
     let end: () => void = () => undefined;
-    const claiming = lists.claim(async (list) => {
+    const claiming = lists.claim(1, async (list) => {
       await new Promise<void>((resolve) => (end = resolve));
       const deliveryId = "c";
       const [tenantId, endpointId] = ["ten_a", "ep_a"];
@@ -217,7 +217,7 @@ describe("a list of first attempts", () => {
 
   test("is left to a sweep after a claim that failed, because it may have been made", async () => {
     const carrier = await claim(["a", "b"]);
-    await expect(lists.claim(async () => await Promise.reject(new Error("lost")))).rejects.toThrow("lost");
+    await expect(lists.claim(1, async () => await Promise.reject(new Error("lost")))).rejects.toThrow("lost");
     await answerAll();
     await vi.advanceTimersByTimeAsync(3_000);
     expect(started).toEqual([]);
@@ -245,15 +245,17 @@ describe("a list of first attempts", () => {
   });
 });
 
-describe("room", () => {
-  test("is what is left of the list, unless more wait and little is left", async () => {
-    expect(lists.room(5)).toBe(64);
-    await claim(names("a", 50));
-    expect(lists.room(5)).toBe(14);
-    expect(lists.room(500)).toBe(64);
-    await answerAll();
-    expect(started.map(({ members }) => members.length)).toEqual([50]);
-  });
+test("a claim of more than the open list can take opens another one", async () => {
+  expect(lists.places).toBe(64);
+  const first = await claim(names("a", 50));
+  expect(lists.places).toBe(14);
+  expect(await claim(names("b", 14))).toBe(first);
+  expect(lists.places).toBe(64);
+  await claim(names("c", 50));
+  expect(await claim(names("d", 15))).not.toBe(first);
+  expect(lists.places).toBe(49);
+  await answerAll();
+  expect(started.map(({ members }) => members.length)).toEqual([64, 50]);
 });
 
 describe("a failed member", () => {
@@ -359,7 +361,7 @@ describe("an insert that hands deliveries over", () => {
     expect(first.carriers).toEqual(["a"]);
     expect(second.carriers).not.toEqual(["a"]);
     let given: readonly string[] = [];
-    await lists.claim(async ({ alone }) => {
+    await lists.claim(1, async ({ alone }) => {
       ({ carriers: given } = lists.handOver(["c"]));
       expect(alone).toBe(false);
       return await Promise.resolve({ claimed: [] });
@@ -381,7 +383,7 @@ describe("an insert that hands deliveries over", () => {
     expect(new Set(carriers).size).toBe(3);
     await answerAll();
     expect(started.map(({ members }) => members.length)).toEqual([64, 64]);
-    expect(lists.room(1)).toBe(64 - 22);
+    expect(lists.places).toBe(64 - 22);
   });
 
   test("leaves its lists to a sweep if its answer is lost", async () => {

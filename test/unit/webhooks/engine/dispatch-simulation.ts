@@ -1,0 +1,460 @@
+/**
+ * A worker's first lane in simulated time: the planner and what the worker knows are real, PostgreSQL and the sleeper are
+ * models. It checks what is promised at every claim and every offer.
+ */
+import assert from "node:assert/strict";
+import { DAY_MS, newId } from "../../../../src/domain/ids.ts";
+import { BusyTenants } from "../../../../src/webhooks/engine/busy-tenants.ts";
+import {
+  type DispatchState,
+  plan,
+  type PlannedClaim,
+  planOffer,
+  POLL_MS,
+  SEARCH_MS,
+} from "../../../../src/webhooks/engine/dispatch-plan.ts";
+import {
+  CLAIM_BURST,
+  KnownOutbox,
+  LOOK_SOON_MS,
+  NAMED_CLAIMS,
+} from "../../../../src/webhooks/engine/known-outbox.ts";
+import { expectWithin, find, type Waiting } from "./outbox-model.ts";
+
+const CLAIM_MS = 10;
+const OTHERS_MS = 250;
+/** Another worker takes deliveries to slow endpoints after this time. */
+const SLOW_LANE_MS = 300;
+
+export interface SimulationOptions {
+  readonly random: () => number;
+  readonly batchMax: number;
+  readonly underWayMax: number;
+  readonly perSecond: number;
+}
+
+/** Deliveries to be published. */
+export interface Published {
+  readonly tenants: readonly string[];
+  readonly count: number;
+  readonly daysAgo?: number;
+  readonly slow?: boolean;
+  /** Whether the notification picks this worker, another one, or is lost. */
+  readonly told: "me" | "other" | "nobody";
+  /** Whether it names tenants and deliveries. */
+  readonly named?: boolean;
+}
+
+interface Planned {
+  readonly atMs: number;
+  readonly run: () => void;
+}
+
+/** What the loop is at. */
+type Activity = "light" | "sound" | "beside" | "claims" | "fails" | "ended";
+
+export class Simulation {
+  nowMs = 0;
+  /** Time in which claims could be made. */
+  freeMs = 0;
+  /** Time in which claims for others than busy tenants could be made. */
+  besideMs = 0;
+  clockIsRight = true;
+  isKnown = false;
+  stopped = false;
+  listsAreFull = false;
+  /** Utilization of the event loop. */
+  load = 0;
+  /** Whether statements fail: before or after what they do. */
+  faults: "none" | "before" | "after" = "none";
+  attemptMs = 20;
+  today = 100;
+  statements = 0;
+  handedOver = 0;
+  /** Claims that the buckets must have allowed. */
+  readonly spent = { latest: 0, named: 0 };
+  readonly outbox = new Map<string, Waiting>();
+  readonly held = new Set<string>();
+  activity: Activity = "claims";
+  readonly #options: SimulationOptions;
+  readonly #known: KnownOutbox;
+  readonly #busy: BusyTenants;
+  #agenda: Planned[] = [];
+  #underWay = 0;
+  #openPlaces: number;
+  #mostWaiting = 0;
+  #searched = false;
+  #called = false;
+  #wakes = 0;
+  #otherHint = false;
+
+  constructor(options: SimulationOptions) {
+    this.#options = options;
+    this.#openPlaces = options.batchMax;
+    this.#known = new KnownOutbox(options.batchMax, 0);
+    this.#busy = new BusyTenants({
+      underWayMax: options.underWayMax,
+      now: () => this.nowMs,
+      loopUtilization: () => ({ idle: 0, active: 0, utilization: this.load }),
+    });
+    this.#at(0, () => this.#loop());
+  }
+
+  /** Lets time pass. */
+  advance(ms: number): void {
+    const end = this.nowMs + ms;
+    for (;;) {
+      const next = this.#agenda.reduce<Planned | undefined>(
+        (least, each) => (least === undefined || each.atMs < least.atMs ? each : least),
+        undefined,
+      );
+      this.#pass(Math.min(next?.atMs ?? end, end));
+      if (next === undefined || next.atMs > end) {
+        return;
+      }
+      this.#agenda = this.#agenda.filter((each) => each !== next);
+      next.run();
+    }
+  }
+
+  /** Deliveries are inserted into the outbox, and notified. */
+  publish({ tenants, count, daysAgo = 0, slow = false, told, named = true }: Published): void {
+    const day = this.today - daysAgo;
+    const added = Array.from({ length: count }, (_, index): Waiting => ({
+      id: newId("delivery", day * DAY_MS + this.nowMs, (size) =>
+        Buffer.from(Array.from({ length: size }, () => this.#below(256))),
+      ),
+      tenant: tenants[index % tenants.length] ?? "",
+      day,
+      slow,
+      sinceMs: this.freeMs,
+      toldMs: undefined,
+      besideMs: undefined,
+      looked: false,
+    }));
+    for (const each of added) {
+      this.outbox.set(each.id, each);
+      if (slow) {
+        this.#at(this.nowMs + SLOW_LANE_MS, () => void this.outbox.delete(each.id));
+      }
+    }
+    this.#mostWaiting = Math.max(this.#mostWaiting, this.outbox.size);
+    if (told !== "nobody") {
+      this.#at(this.nowMs + this.#below(5), () => this.#notified(added, told === "me", named));
+    }
+  }
+
+  /** Deliveries are offered before their insert. Checks that none is taken that must wait. */
+  offer(tenant: string, count: number): void {
+    const state = this.#state();
+    const action = planOffer(state, count);
+    if (action.mode === "outbox") {
+      this.publish({ tenants: [tenant], count, told: "me" });
+      return;
+    }
+    assert.ok(!this.stopped && this.isKnown && this.#searched && this.clockIsRight, "handed over too soon");
+    assert.ok(this.#options.batchMax > 1, "handed over without lists");
+    assert.ok(
+      this.#underWay + count <= this.#options.underWayMax && !this.listsAreFull,
+      "handed over past a limit",
+    );
+    assert.ok(!this.#busy.rests(), "handed over while the event loop rests for others");
+    const overtaken = [...this.outbox.values()].filter((each) => this.#mayClaim(each) && this.#isKnown(each));
+    assert.deepEqual(overtaken, [], "handed over past what waits");
+    this.#busy.note([tenant]);
+    if (state.busyTenants.includes(tenant)) {
+      this.publish({ tenants: [tenant], count, told: "me" });
+    } else {
+      this.handedOver += count;
+      this.#begin(Array.from({ length: count }, () => tenant));
+    }
+  }
+
+  hold(tenant: string, held: boolean): void {
+    if (held) {
+      this.held.add(tenant);
+    } else {
+      this.held.delete(tenant);
+    }
+    for (const each of this.outbox.values()) {
+      if (each.tenant === tenant) {
+        Object.assign(each, { sinceMs: this.freeMs, toldMs: undefined, besideMs: undefined, looked: false });
+      }
+    }
+  }
+
+  /** The process ends. */
+  stop(): void {
+    this.stopped = true;
+    if (this.activity === "light" || this.activity === "sound" || this.activity === "beside") {
+      this.#resume();
+    }
+  }
+
+  /** Another worker claims some. */
+  steal(count: number): void {
+    for (const id of [...this.outbox.keys()].slice(0, count)) {
+      this.outbox.delete(id);
+    }
+  }
+
+  /** Checks that nothing waits for too long. */
+  check(): void {
+    for (const each of this.outbox.values()) {
+      this.#checkBound(each);
+    }
+    const seconds = this.nowMs / 1_000;
+    const { perSecond } = this.#options;
+    assert.ok(this.spent.latest <= CLAIM_BURST + perSecond * seconds + 1, "more claims than tokens");
+    assert.ok(
+      this.spent.named <= CLAIM_BURST + NAMED_CLAIMS * perSecond * seconds + 1,
+      "more named claims than tokens",
+    );
+  }
+
+  /** How long a delivery may wait that this worker was told of, in milliseconds in which claims could be made. */
+  get toldBoundMs(): number {
+    const { batchMax, perSecond } = this.#options;
+    const rounds = 4 + 3 * Math.ceil(this.#mostWaiting / Math.min(16, batchMax));
+    // A round is a claim of the latest and one of another day, each after the claim that was under way.
+    return rounds * (3 * CLAIM_MS + 1_000 / perSecond);
+  }
+
+  get #days(): readonly [number, number] {
+    return [this.today - 1, this.today];
+  }
+
+  #isLatest({ day }: Waiting): boolean {
+    return this.#days.includes(day);
+  }
+
+  #mayClaim({ tenant, slow }: Waiting): boolean {
+    return !slow && !this.held.has(tenant);
+  }
+
+  /** What claims of first attempts may take. */
+  #claimable(): readonly Waiting[] {
+    return [...this.outbox.values()].filter((each) => this.#mayClaim(each));
+  }
+
+  #isKnown(each: Waiting): boolean {
+    return this.#isLatest(each) ? each.toldMs !== undefined : each.looked;
+  }
+
+  #checkBound(each: Waiting): void {
+    if (!this.#mayClaim(each)) {
+      return;
+    }
+    const { freeMs, toldBoundMs } = this;
+    const isLatest = this.#isLatest(each);
+    const untoldMs = isLatest ? SEARCH_MS : POLL_MS + LOOK_SOON_MS;
+    expectWithin(untoldMs + toldBoundMs, freeMs - each.sinceMs, each);
+    if (isLatest && each.toldMs !== undefined) {
+      expectWithin(toldBoundMs, freeMs - each.toldMs, each);
+    }
+    if (isLatest && each.besideMs !== undefined) {
+      expectWithin(toldBoundMs, freeMs + this.besideMs - each.besideMs, each);
+    }
+  }
+
+  #notified(added: readonly Waiting[], me: boolean, named: boolean): void {
+    if (!me) {
+      this.#at(this.nowMs + (this.#otherHint ? 0 : OTHERS_MS), () => {
+        this.#otherHint = false;
+        this.#tell(added, 1);
+      });
+      this.#otherHint = true;
+      return;
+    }
+    const tenants = [...new Set(added.map(({ tenant }) => tenant))];
+    const busy = new Set(this.#busy.ids);
+    if (this.#busy.note(named && tenants.length <= 4 ? tenants : [])) {
+      this.#known.noteOthers();
+      for (const each of added.filter(({ tenant }) => !busy.has(tenant))) {
+        each.besideMs = this.freeMs + this.besideMs;
+      }
+    }
+    this.#known.name(added.length, named && added.length <= 4 ? added.map(({ id }) => id) : [], this.nowMs);
+    this.#tell(added, added.length);
+  }
+
+  #tell(added: readonly Waiting[], count: number): void {
+    for (const each of added) {
+      each.toldMs ??= this.freeMs;
+    }
+    if (this.#known.add(count)) {
+      if (this.activity === "light") {
+        this.#resume();
+      } else {
+        this.#called = true;
+      }
+    }
+  }
+
+  #resume(): void {
+    this.#wakes += 1;
+    this.#known.waited();
+    this.activity = "claims";
+    this.#at(this.nowMs, () => this.#loop());
+  }
+
+  #sleep(ms: number, soundly: boolean): void {
+    if (ms <= 0 || (!soundly && this.#called)) {
+      this.#called = soundly && this.#called;
+      this.#resume();
+      return;
+    }
+    const wakes = this.#wakes;
+    this.#at(this.nowMs + ms, () => {
+      if (this.#wakes === wakes) {
+        this.#resume();
+      }
+    });
+  }
+
+  #loop(): void {
+    const state = this.#state();
+    const action = plan(state);
+    if (action.mode === "end") {
+      assert.ok(this.stopped);
+      this.activity = "ended";
+      return;
+    }
+    assert.ok(!this.stopped, "goes on after its end");
+    if (action.mode === "wait") {
+      assert.ok(action.ms > 0, "turns without a pause");
+      this.activity = action.soundly ? "sound" : "light";
+      if (action.soundly && this.clockIsRight) {
+        this.activity = "beside";
+      }
+      this.#sleep(action.ms, action.soundly);
+      return;
+    }
+    assert.ok(this.clockIsRight, "reads with a wrong clock");
+    this.statements += 1;
+    const tookMs = 1 + this.#below(CLAIM_MS);
+    const fails = this.faults;
+    this.activity = fails !== "none" ? "fails" : action.mode === "beside" ? "beside" : "claims";
+    const look = action.mode === "look";
+    const ended = look ? this.#beginLook() : this.#beginClaim(action, state);
+    this.#at(this.nowMs + tookMs / 2, () => {
+      const end = fails === "before" ? () => undefined : ended();
+      this.#at(this.nowMs + tookMs / 2, () => {
+        if (fails === "none") {
+          end();
+          this.#loop();
+        } else {
+          this.activity = "fails";
+          this.#sleep(POLL_MS, true);
+        }
+      });
+    });
+  }
+
+  #beginLook(): () => () => void {
+    const found = this.#known.beginLook(this.nowMs);
+    return () => {
+      const others = [...this.outbox.values()].filter((each) => !this.#isLatest(each));
+      return () => {
+        found([...new Set(others.map(({ day }) => String(day)))].toSorted());
+        for (const each of others.filter((other) => this.#mayClaim(other))) {
+          each.looked = true;
+        }
+      };
+    };
+  }
+
+  /** @returns what the claim does in the database, and it what the worker does with the answer */
+  #beginClaim(claim: PlannedClaim, state: DispatchState): () => () => void {
+    const ended = this.#known.begin(claim, this.nowMs);
+    assert.ok(claim.limit > 0 && state.waiting >= 0);
+    if (claim.mode === "latest" || claim.mode === "named" || claim.mode === "other day") {
+      assert.ok(state.underWay < this.#options.underWayMax && !this.listsAreFull, "claims past the limit");
+    }
+    return () => {
+      const { rows, ...result } = find(claim, this.#claimable(), this.#days);
+      for (const each of rows) {
+        assert.ok(this.#mayClaim(each));
+        this.#checkBound(each);
+        this.outbox.delete(each.id);
+      }
+      return () => {
+        this.#searched ||= claim.mode === "latest";
+        this.#spend(claim, result.claimed);
+        this.#begin(rows.map(({ tenant }) => tenant));
+        this.#place(claim.limit, rows.length);
+        ended(result, this.nowMs);
+      };
+    };
+  }
+
+  #spend(claim: PlannedClaim, claimed: number): void {
+    if (claim.mode === "named") {
+      this.spent.named += 1;
+    } else if (this.#options.batchMax > 1 && claim.mode !== "other day" && claim.afterTenant === "") {
+      const few = claim.mode === "beside" || (claimed > 0 && claimed < claim.limit);
+      this.spent.latest += few ? 1 : 0;
+    }
+  }
+
+  /** First attempts begin, and end after a while. */
+  #begin(tenants: readonly string[]): void {
+    this.#underWay += tenants.length;
+    const ended = this.#busy.begin(tenants.map((tenantId) => ({ tenantId })));
+    const busy = this.#busy.ids;
+    for (const each of busy.length === 0 ? [] : this.outbox.values()) {
+      each.besideMs = busy.includes(each.tenant) ? undefined : each.besideMs;
+    }
+    this.#at(this.nowMs + 1 + this.#below(2 * this.attemptMs), () => {
+      this.#underWay -= tenants.length;
+      ended();
+    });
+  }
+
+  #place(limit: number, added: number): void {
+    const { batchMax } = this.#options;
+    const places = (limit > this.#openPlaces ? batchMax : this.#openPlaces) - added;
+    this.#openPlaces = places <= 0 ? batchMax : places;
+  }
+
+  #state(): DispatchState {
+    const { batchMax, underWayMax, perSecond } = this.#options;
+    return {
+      ...this.#known.view(perSecond, this.nowMs),
+      nowMs: this.nowMs,
+      stopped: this.stopped,
+      isKnown: this.isKnown,
+      clockIsRight: this.clockIsRight,
+      batchMax,
+      underWay: this.#underWay,
+      underWayMax,
+      listsAreFull: this.listsAreFull,
+      places: this.#openPlaces,
+      busyTenants: this.#busy.ids,
+      besideOthers: this.#busy.isBesideOthers,
+      rests: this.#busy.rests(),
+    };
+  }
+
+  #at(atMs: number, run: () => void): void {
+    this.#agenda.push({ atMs, run });
+  }
+
+  #pass(atMs: number): void {
+    const ms = atMs - this.nowMs;
+    this.nowMs = atMs;
+    if (this.activity === "light" || this.activity === "claims") {
+      this.freeMs += ms;
+    } else if (this.activity === "beside" && this.#busy.ids.length > 0 && this.#hasRoomBeside()) {
+      this.besideMs += ms;
+    }
+  }
+
+  #hasRoomBeside(): boolean {
+    return this.#underWay < this.#options.underWayMax * 1.25 && !this.listsAreFull;
+  }
+
+  #below(count: number): number {
+    return Math.floor(this.#options.random() * count);
+  }
+}
