@@ -1,6 +1,9 @@
 /** Parses docker-compose.yml and Dockerfile like their programs, as far as this project uses them. */
 import { parse } from "yaml";
 
+/** An image's name with a full version, optionally with a distribution after it. */
+export const PINNED = /^[a-z][a-z/-]*:v?\d+\.\d+(\.\d+)?(-[a-z-]+)?$/;
+
 export interface ComposeService {
   readonly image?: string;
   readonly build?: string;

@@ -46,7 +46,13 @@ describe("a replay job", () => {
       noWorker,
       "It ended 2026-11-25 02:59:30 UTC (30 s ago). Its tenant sees what could not be replayed with: signet replay items rpl_1",
     ],
-    ["replay_completed", { state: "COMPLETED", failed: 0, finishedAt: ago(1) }, {}, around, "Nothing"],
+    [
+      "replay_completed",
+      { state: "COMPLETED", failed: 0, finishedAt: ago(1) },
+      {},
+      around,
+      "signet replay show rpl_1",
+    ],
   ])("is explained by %s (%#)", (...[cause, changed, facts, surroundings, part]) => {
     const explanation = explainReplay(
       { job: { ...job, ...changed }, pause: undefined, ...facts },
