@@ -18,7 +18,7 @@ import { fixedLimits, requestLimits, settableLimits } from "./limits.ts";
 export const GENERATED_DOCUMENTS = [
   "README.md",
   "docs/architecture.md",
-  "docs/benchmarks.md",
+  "docs/benchmarks/method.md",
   "docs/capacity.md",
   "docs/client.md",
   "docs/getting-started.md",

@@ -255,6 +255,14 @@ describe("every document", () => {
     expect(pages.map(({ path }) => path).toSorted()).toEqual(expected.toSorted());
   });
 
+  it("is short: docs/benchmarks.md, and each entry of the next release", async () => {
+    const wordsOf = (text: string): number => text.trim().split(/\s+/).length;
+    expect(wordsOf(await read("docs/benchmarks.md"))).toBeLessThanOrEqual(2_500);
+    const [next = ""] = (await read("CHANGELOG.md")).split(/^## \[\d/m);
+    const entries = [...next.matchAll(/^- (.*)$/gm)].map(([, entry = ""]) => entry);
+    expect(entries.filter((entry) => wordsOf(entry) > 25)).toEqual([]);
+  });
+
   it("links only to existing files", async () => {
     const dead: string[] = [];
     for (const path of await documents()) {
