@@ -99,6 +99,14 @@ export const DISPATCH: readonly Mutant[] = [
     caughtBy: "test/unit/webhooks/engine/dispatch-plan.test.ts",
   },
   {
+    name: "named-claims-put-off-a-search",
+    breaks: "Each delivery is claimed within its bound, also without a notification",
+    file: "src/webhooks/engine/known-outbox.ts",
+    find: "this.#searchedAtMs + SEARCH_MS",
+    replace: "Number.POSITIVE_INFINITY",
+    caughtBy: "test/unit/webhooks/engine/dispatch-plan.test.ts",
+  },
+  {
     name: "named-claims-of-several-days",
     breaks: "Deliveries of one day are claimed by id (claims.ts)",
     file: "src/webhooks/engine/dispatch-plan.ts",

@@ -1,6 +1,6 @@
 /** What a worker knows of the outbox: from notifications, and from its own claims. The caller passes the time. */
 import { TokenBucket } from "../../domain/token-buckets.ts";
-import { type ListClaim, type OutboxView, type PlannedClaim, POLL_MS } from "./dispatch-plan.ts";
+import { type ListClaim, type OutboxView, type PlannedClaim, POLL_MS, SEARCH_MS } from "./dispatch-plan.ts";
 
 /** Claims without waiting. Then a token per claim is needed. */
 export const CLAIM_BURST = 10;
@@ -101,6 +101,8 @@ export class KnownOutbox {
       return (_, endedMs) => {
         // Those that this claim did not find wait for the next search, or for the slow lane.
         this.#endFirst(claim.ids.length, endedMs);
+        // It read nothing else, so it puts off no search.
+        this.#pollAtMs = Math.min(this.#pollAtMs, this.#searchedAtMs + SEARCH_MS);
       };
     }
     this.#claims.charge(claim.spends ? 1 : 0);

@@ -136,6 +136,27 @@ describe("whatever happens, in any order", () => {
     expect(handedOver).toBeGreaterThan(numRuns);
   }, 600_000);
 
+  test("a named claim puts off no search for what no notification told of", () => {
+    const world = new Simulation({
+      random: seededRandom(1),
+      batchMax: 64,
+      underWayMax: 256,
+      perSecond: 60,
+    });
+    const publish = (told: "me" | "nobody"): void => {
+      world.publish({ tenants: ["ten_a"], count: 1, told });
+    };
+    world.advance(10);
+    publish("nobody");
+    for (const ms of [800, 900, 200]) {
+      world.advance(ms);
+      publish("me");
+    }
+    world.advance(1_000);
+    world.check();
+    expect(world.outbox.size).toBe(0);
+  });
+
   test("while nothing waits, it reads the outbox twice a second at most", () => {
     const world = new Simulation({
       random: seededRandom(1),
