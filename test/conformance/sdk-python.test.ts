@@ -211,7 +211,7 @@ describe.skipIf(lacksPython)("the Python SDK", () => {
       EXAMPLES: join(PACKAGE, "examples"),
       PORT: String(await freePort()),
     });
-    expect(JSON.parse(output)).toEqual({ methods: 77, uncalled: [] });
+    expect(JSON.parse(output)).toEqual({ methods: 78, uncalled: [] });
   });
 
   describe("over mutual TLS", () => {

@@ -285,7 +285,7 @@ func deadLetters(
 	replayed, err := client.DeadLetters.Replay(ctx, letter.ID)
 	check(err)
 	received := receive(events)
-	found["letter"] = []any{*letter.Reason, count.Total, *count.WouldFail, replayed.Cycle, received.ID == event.ID}
+	found["letter"] = []any{*letter.Reason, count.Total, count.WouldFail, replayed.Cycle, received.ID == event.ID}
 }
 
 // stream follows security events by polling.
