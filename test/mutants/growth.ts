@@ -3,6 +3,14 @@ import type { Mutant } from "./mutant.ts";
 
 export const GROWTH: readonly Mutant[] = [
   {
+    name: "the-queue-is-sorted",
+    breaks: "A page of a list costs the same, however much there is (docs/guarantees.md)",
+    file: "src/database/repositories/webhooks/delivery-filter.ts",
+    find: "return sql`starts_with(d.state, 'DEAD_LETTERED') AND",
+    replace: "return sql`starts_with(d.state, 'DEAD_LETTERED') AND d.state = 'DEAD_LETTERED' AND",
+    caughtBy: "test/integration/database/bounded-pages.test.ts",
+  },
+  {
     name: "plan-forgets-the-day-that-is-dropped-next",
     breaks: "The disk of a plan is its highest point (docs/capacity.md)",
     file: "src/cli/capacity-plan.ts",

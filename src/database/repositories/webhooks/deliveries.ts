@@ -3,7 +3,7 @@ import type { AttemptError, DeliveryReason, DeliveryState } from "../../../domai
 import { idAt, idDay } from "../../../domain/ids.ts";
 import type { Queryable } from "../../pool.ts";
 import { raw, sql, type Statement } from "../../sql.ts";
-import { type DeliveryFilter, partsOf, selectDeliveries } from "./delivery-filter.ts";
+import { deadLettersOf, type DeliveryFilter, partsOf, selectDeliveries } from "./delivery-filter.ts";
 import { type EndpointAgainst, endpointAgainst } from "../endpoints/endpoints.ts";
 import { notifyOutbox } from "./events.ts";
 import { atPlace, type BoundedRows, type Onward, READ_MAX, readBounded } from "../page.ts";
@@ -106,8 +106,6 @@ export interface QueuedLetter extends Delivery {
 export const QUEUE_PLACE = /^\d{1,17}\/dlv_[0-9a-hjkmnp-tv-z]{24}$/;
 
 const PLACE = "(extract(epoch FROM d.dead_lettered_at) * 1000000)::bigint || '/' || d.id";
-/** The condition of the indexes in the order of death (migration 0080). */
-const BY_DEATH = raw("starts_with(d.state, 'DEAD_LETTERED')");
 const NEWEST_DEATH = raw("ORDER BY d.dead_lettered_at DESC, d.id DESC");
 
 /** Returns a page of a tenant's dead letters, the newest death first. `before` is the place of the last one shown. */
@@ -121,9 +119,8 @@ export async function listDeadLetters(
     before === undefined
       ? sql`true`
       : sql`(d.dead_lettered_at, d.id) < (timestamptz 'epoch' + ${micros}::bigint * interval '1 microsecond', ${id})`;
-  const [part] = partsOf({ tenantId, filter, now });
   const read = sql`SELECT d.* FROM deliveries d
-    WHERE ${BY_DEATH} AND ${part?.where ?? sql`false`} AND ${place} ${NEWEST_DEATH}`;
+    WHERE ${deadLettersOf({ tenantId, filter, now })} AND ${place} ${NEWEST_DEATH}`;
   const { rows } = await db.query<QueuedLetter>(
     sql`SELECT ${columns(now)}, ${raw(PLACE)} AS place FROM (${read} LIMIT ${READ_MAX}) d
       WHERE ${selectDeliveries({ tenantId, filter, now })} ${NEWEST_DEATH} LIMIT ${limit + 1}`,
@@ -146,11 +143,10 @@ export async function findOldestLetter(
     now,
   }: { readonly tenantId: string; readonly endpointId: string | undefined; readonly now: Date },
 ): Promise<Pick<Delivery, "deadLetteredAt" | "expiresAt"> | undefined> {
-  const of = endpointId === undefined ? sql`true` : sql`d.endpoint_id = ${endpointId}`;
   // What has expired leaves the queue within seconds, so few rows are skipped.
   const { rows } = await db.query<Pick<Delivery, "deadLetteredAt" | "expiresAt">>(
     sql`SELECT d.dead_lettered_at AS "deadLetteredAt", d.expires_at AS "expiresAt" FROM (
-        SELECT * FROM deliveries d WHERE ${BY_DEATH} AND d.tenant_id = ${tenantId} AND ${of}
+        SELECT * FROM deliveries d WHERE ${deadLettersOf({ tenantId, filter: { endpointId }, now })}
         ORDER BY d.dead_lettered_at, d.id LIMIT ${READ_MAX}
       ) d WHERE d.expires_at > ${now} ORDER BY d.dead_lettered_at, d.id LIMIT 1`,
   );

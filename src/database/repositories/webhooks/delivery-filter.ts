@@ -155,6 +155,17 @@ function servedByColumn({ endpointId, eventType, state }: DeliveryFilter): reado
   return [{ where: sql`true`, covers: [] }];
 }
 
+/**
+ * Returns the dead letters among which those of the filter are, by the indexes in the order of death (migration 0080). It
+ * names no state: then another index of dead letters would do, and PostgreSQL may prefer to sort all of its rows.
+ */
+export function deadLettersOf({ tenantId, filter }: DeliverySelection): Statement {
+  const { endpointId, eventId } = filter;
+  const ofEndpoint = endpointId === undefined ? sql`true` : sql`d.endpoint_id = ${endpointId}`;
+  return sql`starts_with(d.state, 'DEAD_LETTERED') AND ${withinDays("d", tenantId, filter)} AND ${ofEndpoint}
+    AND ${eventId === undefined ? sql`true` : ofEvent(eventId)}`;
+}
+
 /** Returns the parts in which a list must be read, each by its own index. */
 export function partsOf(selection: DeliverySelection): readonly ListPart[] {
   const { tenantId, filter, now } = selection;
