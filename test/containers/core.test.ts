@@ -152,11 +152,6 @@ describe.skipIf(NO_ENGINE)("the compose file in a container engine", () => {
       ["POSTGRES_PASSWORD", "other", /password authentication failed for user \\?"postgres/],
       ["TEMPORAL_DATABASE_PASSWORD", "other", /password authentication failed for user "temporal"/],
       ["SIGNET_DATABASE_PASSWORD", "other", /password authentication failed for user "signet"/],
-      [
-        "SIGNET_EDGE_DATABASE_PASSWORD",
-        "other",
-        /password authentication failed for user "signet_edge_login"/,
-      ],
       ["SIGNET_DATABASE_PASSWORD", "'p@ss/w#rd?'", /SIGNET_DATABASE_URL/],
       ["SIGNET_PUBLIC_URL", "localhost", /SIGNET_PUBLIC_URL must be/],
       ["SIGNET_PUBLIC_URL", "http://localhost", /SIGNET_PUBLIC_URL must be https/],

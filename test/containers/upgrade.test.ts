@@ -15,6 +15,8 @@ const ORIGIN = "https://localhost:8443";
 const TYPE = "inference.completed";
 /** Longest time without a taken connection. */
 const REFUSED_MAX_MS = 2_000;
+/** The files of the parts apart. */
+const SPLIT = "docker-compose.yml:compose/split.yml";
 const REPOSITORY = join(import.meta.dirname, "..", "..");
 
 /** Returns the commit of the last release, if the clone has it. */
@@ -96,11 +98,7 @@ describe.skipIf(skipped)("a stack of the last release", () => {
   });
 
   test.for<[what: string, file: string, running: readonly string[]]>([
-    [
-      "apart",
-      "docker-compose.yml:compose/split.yml",
-      ["api", "api-b", "edge", "edge-b", "edge-port", "worker"],
-    ],
+    ["apart", SPLIT, ["api", "api-b", "edge", "edge-b", "edge-port", "worker"]],
     ["together again", "", ["edge-port", "signet"]],
   ])("moves beside traffic: the parts %s", async ([what, file, running]) => {
     stack.current.set({ COMPOSE_FILE: file });
@@ -114,5 +112,13 @@ describe.skipIf(skipped)("a stack of the last release", () => {
       const found = await stack.current.run(`docker compose exec -T ${service} signet doctor`);
       expect(found, service).toMatch(/^(ok .*\n)+$/);
     }
+  });
+
+  test("signs in to the database with the edge's password only where an edge runs apart", async () => {
+    stack.current.set({ COMPOSE_FILE: SPLIT, SIGNET_EDGE_DATABASE_PASSWORD: "other" });
+    const { code, output } = await stack.current.try("sh compose/upgrade.sh");
+    expect(output).toMatch(/password authentication failed for user "signet_edge_login"/);
+    expect(code).not.toBe(0);
+    expect(await services()).toEqual(["edge-port", "signet"]);
   });
 });
