@@ -112,13 +112,15 @@ describe.skipIf(skipped)("a stack of the last release", () => {
       const found = await stack.current.run(`docker compose exec -T ${service} signet doctor`);
       expect(found, service).toMatch(/^(ok .*\n)+$/);
     }
-  });
-
-  test("signs in to the database with the edge's password only where an edge runs apart", async () => {
-    stack.current.set({ COMPOSE_FILE: SPLIT, SIGNET_EDGE_DATABASE_PASSWORD: "other" });
-    const { code, output } = await stack.current.try("sh compose/upgrade.sh");
-    expect(output).toMatch(/password authentication failed for user "signet_edge_login"/);
-    expect(code).not.toBe(0);
-    expect(await services()).toEqual(["edge-port", "signet"]);
+    if (file === SPLIT) {
+      // Only an edge of its own signs in with this password.
+      const password = stack.current.value("SIGNET_EDGE_DATABASE_PASSWORD");
+      stack.current.set({ SIGNET_EDGE_DATABASE_PASSWORD: "other" });
+      const { code, output } = await stack.current.try("sh compose/upgrade.sh");
+      stack.current.set({ SIGNET_EDGE_DATABASE_PASSWORD: password });
+      expect(output).toMatch(/password authentication failed for user "signet_edge_login"/);
+      expect(code).not.toBe(0);
+      expect(await services()).toEqual(running);
+    }
   });
 });
