@@ -4,6 +4,7 @@
  * the processes apart.
  */
 import { type Config, ConfigError, type Environment } from "../config/config.ts";
+import { addChecks, type ReadinessCheck } from "../runtime/readiness.ts";
 import { HandOverTo } from "../webhooks/ingest/hand-over.ts";
 import { type ApiProcessOptions, startApi } from "./api.ts";
 import { type EdgeProcess, startEdge } from "./edge.ts";
@@ -55,10 +56,10 @@ export async function startAll(
     await closeFront();
     throw error;
   });
-  const readiness = [api, worker, edge].flatMap((part) => part?.readiness ?? []);
+  const readiness: ReadinessCheck[] = [];
+  addChecks(readiness, [...api.readiness, ...worker.readiness, ...(edge?.readiness ?? [])]);
   return {
-    // What two parts depend on is checked once.
-    readiness: readiness.filter(({ name }, at) => readiness.findIndex((known) => known.name === name) === at),
+    readiness,
     failed: worker.failed,
     reload: async () => await edge?.reload(),
     close: async () => {

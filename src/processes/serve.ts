@@ -30,7 +30,7 @@ import { startMetricsServer } from "../observability/metrics-server.ts";
 import { exportMetrics } from "../observability/process-metrics.ts";
 import { messageOf } from "../runtime/thrown.ts";
 import { NPX_SIGNET, VERSION } from "../runtime/package.ts";
-import type { ReadinessCheck } from "../runtime/readiness.ts";
+import { addChecks, type ReadinessCheck } from "../runtime/readiness.ts";
 import { NoAnswerError, unlessAborted, within } from "../runtime/within.ts";
 import { createLazyClient, temporalOptions } from "../temporal/client.ts";
 import { openViews, temporalUi, type ViewLink, VIEWS, viewUrl } from "../temporal/views.ts";
@@ -217,9 +217,7 @@ async function openFront(ready: ReadyConfig, { config, log, closers, screen, sto
   closers.addWork(async () => await edge?.close());
   const readiness: ReadinessCheck[] = [];
   // The edge has the same checks, plus its routes; the worker has the api's.
-  const add = (checks: readonly ReadinessCheck[]): void => {
-    readiness.push(...checks.filter(({ name }) => readiness.every((known) => known.name !== name)));
-  };
+  const add = (checks: readonly ReadinessCheck[]): void => addChecks(readiness, checks);
   add([...api.readiness, ...(edge?.readiness ?? []), STARTING]);
   const parts = ["api", "worker", ...(edge === undefined ? [] : ["edge" as const])] as const;
   exportMetrics("serve", parts, config.region);

@@ -49,3 +49,12 @@ export async function failedChecks(checks: readonly ReadinessCheck[]): Promise<r
   const failures = await Promise.all(checks.map(failureOf));
   return failures.filter((failure) => failure !== undefined);
 }
+
+/** Adds checks to those of a process, but for what another of its parts depends on as well: that is checked once. */
+export function addChecks(known: ReadinessCheck[], checks: readonly ReadinessCheck[]): void {
+  for (const check of checks) {
+    if (known.every(({ name }) => name !== check.name)) {
+      known.push(check);
+    }
+  }
+}
