@@ -19,6 +19,15 @@ export interface GroupPage {
   readonly limit: number;
 }
 
+/** The counts of the tenant $1, of the endpoint $2 if it is not null, and their unfolded changes. */
+const LINES = `(
+    SELECT endpoint_id, reason, last_error, letters AS n FROM dead_letter_counts
+      WHERE tenant_id = $1 AND ($2::text IS NULL OR endpoint_id = $2)
+    UNION ALL
+    SELECT endpoint_id, reason, last_error, change FROM dead_letter_changes
+      WHERE tenant_id = $1 AND ($2::text IS NULL OR endpoint_id = $2)
+  ) lines`;
+
 /**
  * Returns groups by endpoint, reason and class of failure, from the counts and the unfolded changes (role signet_api).
  */
@@ -34,13 +43,7 @@ export async function listGroups(
     n: number;
   }>({
     name: "list-dead-letter-groups",
-    text: `SELECT endpoint_id, reason, last_error, sum(n)::int AS n FROM (
-        SELECT endpoint_id, reason, last_error, letters AS n FROM dead_letter_counts
-          WHERE tenant_id = $1 AND ($2::text IS NULL OR endpoint_id = $2)
-        UNION ALL
-        SELECT endpoint_id, reason, last_error, change FROM dead_letter_changes
-          WHERE tenant_id = $1 AND ($2::text IS NULL OR endpoint_id = $2)
-      ) lines
+    text: `SELECT endpoint_id, reason, last_error, sum(n)::int AS n FROM ${LINES}
       WHERE $3::text IS NULL OR (endpoint_id, reason, last_error) > ($3, $4, $5)
       GROUP BY 1, 2, 3 HAVING sum(n) > 0 ORDER BY 1, 2, 3 LIMIT $6`,
     values: [tenantId, endpointId ?? null, ...(after ?? [null, null, null]), limit],
@@ -61,11 +64,7 @@ export async function countLetters(
 ): Promise<number> {
   const { rows } = await db.query<{ n: number }>({
     name: "count-dead-letters",
-    text: `SELECT coalesce(sum(n), 0)::int AS n FROM (
-        SELECT letters AS n FROM dead_letter_counts WHERE tenant_id = $1 AND ($2::text IS NULL OR endpoint_id = $2)
-        UNION ALL
-        SELECT change FROM dead_letter_changes WHERE tenant_id = $1 AND ($2::text IS NULL OR endpoint_id = $2)
-      ) lines`,
+    text: `SELECT coalesce(sum(n), 0)::int AS n FROM ${LINES}`,
     values: [tenantId, endpointId ?? null],
   });
   return rows[0]?.n ?? 0;
