@@ -242,12 +242,11 @@ function planOther(state: DispatchState): Action {
   if (day === undefined) {
     return { mode: "look" };
   }
-  const limit = claimSize(state, state.batchMax);
   return {
     mode: "other day",
     day,
     atLeast: 1,
-    limit,
+    limit: claimSize(state, state.batchMax),
     afterTenant: "",
     exceptTenants: [],
     spends: false,

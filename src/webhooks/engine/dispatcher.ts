@@ -1,6 +1,6 @@
 /**
- * Takes deliveries over at their insert if it can (decision 42), and the others from the outbox: claims them by writing their carrier, sends their first attempts, and starts the
- * carrier's workflow. A lone delivery goes immediately; deliveries that wait for a token go together. After a crash
+ * Takes deliveries over at their insert if it can (decision 42), and the others from the outbox: claims them by writing
+ * their carrier, sends their first attempts, and starts the carrier's workflow. A lone delivery goes immediately; deliveries that wait for a token go together. After a crash
  * between claim and start, a sweep starts the claim again, with the same carrier, members and epoch.
  */
 import type { Logger } from "pino";
@@ -8,7 +8,7 @@ import type { Pool } from "../../database/pool.ts";
 import type { LiveWorkers } from "../../database/repositories/health.ts";
 import { EXPIRED_AT_ONCE, expireOverdue } from "../../database/repositories/webhooks/carriers.ts";
 import {
-  type ClaimedFirst,
+  type ClaimOfFirst,
   claimFirst,
   claimNamed,
   findOtherDays,
@@ -49,6 +49,7 @@ const UNSTARTED_AFTER_MS = 15_000;
 const SWEEP_MAX = 500;
 /** Rounds of expiry in a sweep: a million dead letters that lost their workflows end within 20 minutes. */
 const EXPIRY_ROUNDS = 10;
+
 export interface DispatcherOptions {
   /** Id of this worker in claims. */
   readonly worker: string;
@@ -71,12 +72,6 @@ export interface DispatcherOptions {
 
 function isDelivery(id: string): boolean {
   return isId(id, "delivery");
-}
-
-interface Claimed {
-  readonly claimed: readonly ClaimedFirst[];
-  readonly more: boolean;
-  readonly nextTenant: string;
 }
 
 export class Dispatcher {
@@ -250,7 +245,7 @@ export class Dispatcher {
     ended({ claimed: claimed.length, more, nextTenant }, performance.now());
   }
 
-  async #query(claim: PlannedClaim, list: Pick<FirstClaim, "carrier" | "alone">): Promise<Claimed> {
+  async #query(claim: PlannedClaim, list: Pick<FirstClaim, "carrier" | "alone">): Promise<ClaimOfFirst> {
     const { pool, clock, health, worker } = this.#options;
     const now = clock.now();
     const common = {

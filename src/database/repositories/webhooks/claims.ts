@@ -223,17 +223,20 @@ function composeClaim({
       ) a ON true`;
 }
 
+/** What a claim of first attempts found. */
+export interface ClaimOfFirst {
+  readonly claimed: readonly ClaimedFirst[];
+  /** Whether more may wait. */
+  readonly more: boolean;
+  /** The tenant after which to continue, if there are more tenants than one claim covers; otherwise empty. */
+  readonly nextTenant: string;
+}
+
 /**
  * Claims first attempts as one list: the oldest ones of every waiting tenant, in turns. Each tenant gets a fair share,
  * and the list is full if enough deliveries wait. The list is noted until {@link removeUnstartedLists}.
- *
- * @returns the claimed deliveries; whether more may wait; and the tenant after which to continue if there are more tenants
- *   than one claim covers
  */
-export async function claimFirst(
-  db: Queryable,
-  claim: FirstClaim,
-): Promise<{ readonly claimed: ClaimedFirst[]; readonly more: boolean; readonly nextTenant: string }> {
+export async function claimFirst(db: Queryable, claim: FirstClaim): Promise<ClaimOfFirst> {
   const { days, traced = false } = claim;
   const { rows } = await db.query<FirstRow>({
     name: `claim-first-${days.join("-")}${traced ? "-traced" : ""}`,
