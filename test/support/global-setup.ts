@@ -18,6 +18,7 @@ import { interruptOnExit } from "./interrupt-on-exit.ts";
 import { makeImage } from "./production-image.ts";
 import {
   execute,
+  FORCES_PARALLEL_PLANS,
   PARALLEL_PLANS,
   SERVICE_LOGIN,
   TEMPLATE_DATABASE,
@@ -84,7 +85,7 @@ async function makeTemplate(databaseUrl: string): Promise<void> {
 }
 
 async function startPostgres(home: string, port: number): Promise<EmbeddedPostgres> {
-  const plans = process.env["SIGNET_TEST_PARALLEL_PLANS"] === "1" ? PARALLEL_PLANS : {};
+  const plans = FORCES_PARALLEL_PLANS ? PARALLEL_PLANS : {};
   const settings = { ...THROWN_AWAY, ...plans };
   const postgres = await startEmbeddedPostgres({ home, port, settings, log: say });
   await makeTemplate(postgres.url);

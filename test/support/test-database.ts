@@ -14,6 +14,9 @@ export const THROWN_AWAY = {
   track_commit_timestamp: "on",
 } as const;
 
+/** Whether this run of the tests forces parallel plans. */
+export const FORCES_PARALLEL_PLANS = process.env["SIGNET_TEST_PARALLEL_PLANS"] === "1";
+
 /** Settings with which PostgreSQL plans in parallel wherever it may, as it does for large tables. */
 export const PARALLEL_PLANS = {
   debug_parallel_query: "on",

@@ -9,6 +9,7 @@ import { ITEMS_READ_MAX } from "../../../src/database/repositories/webhooks/repl
 import { idAt } from "../../../src/domain/ids.ts";
 import { useTestApi } from "../../support/api.ts";
 import { allowMinutes } from "../../support/limits.ts";
+import { FORCES_PARALLEL_PLANS } from "../../support/test-database.ts";
 import { createEndpoint, createTenant, type Json, type Tenant } from "../../support/tenant.ts";
 
 allowMinutes(10);
@@ -20,10 +21,9 @@ const [FEW, MANY] = [2 * READ_MAX, 20 * READ_MAX];
 const MARGIN = 300;
 const SCOPES = ["webhooks:read", "webhooks:write", "events:read", "credentials:read", "compliance:read"];
 /** Forced parallel plans test the statements alone, which are the same in each state. */
-const STATES =
-  process.env["SIGNET_TEST_PARALLEL_PLANS"] === "1"
-    ? ["DEAD_LETTERED"]
-    : ["DELIVERED", "RETRYING", "DEAD_LETTERED", "QUEUED"];
+const STATES = FORCES_PARALLEL_PLANS
+  ? ["DEAD_LETTERED"]
+  : ["DELIVERED", "RETRYING", "DEAD_LETTERED", "QUEUED"];
 const now = Date.now();
 /** The time of the rows: as many milliseconds as there are rows, at most. */
 const SPAN_MS = 2_000_000;

@@ -1,7 +1,8 @@
 /** Comments and tests cite the contract, the security decisions and the decision records by number: each exists. */
-import { readdir, readFile } from "node:fs/promises";
+import { readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, it } from "vitest";
+import { readDocument } from "../../support/documents.ts";
 
 const REPOSITORY = join(import.meta.dirname, "..", "..", "..");
 const DIRECTORIES = ["src", "workflows", "activities", "test", "sdk", "docs", "deploy"];
@@ -48,16 +49,12 @@ function deadCitations(text: string, citable: Citable): string[] {
   ];
 }
 
-async function read(path: string): Promise<string> {
-  return await readFile(join(REPOSITORY, path), "utf8");
-}
-
 async function citables(): Promise<Citable> {
   const records = await readdir(join(REPOSITORY, "docs", "decisions"));
   return {
-    contract: sectionsOf(await read("docs/contract.md")),
+    contract: sectionsOf(await readDocument("docs/contract.md")),
     security: new Set(
-      [...(await read("docs/security-model.md")).matchAll(/^### ([A-Z])\. /gm)].map(
+      [...(await readDocument("docs/security-model.md")).matchAll(/^### ([A-Z])\. /gm)].map(
         ([, letter = ""]) => letter,
       ),
     ),
@@ -72,7 +69,9 @@ it("every citation leads to a section or record of the repository", async () => 
     const below = await readdir(join(REPOSITORY, directory), { recursive: true });
     const paths = below.filter((path) => TEXT.test(path)).map((path) => `${directory}/${path}`);
     for (const path of paths.filter((candidate) => !LEFT_OUT.test(candidate))) {
-      dead.push(...deadCitations(await read(path), citable).map((citation) => `${path}: ${citation}`));
+      dead.push(
+        ...deadCitations(await readDocument(path), citable).map((citation) => `${path}: ${citation}`),
+      );
     }
   }
   expect(dead).toEqual([]);

@@ -1,8 +1,8 @@
 /** Properties of the Dockerfile that are checked without a container engine. */
 import { existsSync } from "node:fs";
-import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { beforeAll, describe, expect, test } from "vitest";
+import { readDocument } from "../../support/documents.ts";
 import { type ImageFile, parseDockerfile, PINNED } from "../../support/compose-file.ts";
 
 const REPOSITORY = join(import.meta.dirname, "..", "..", "..");
@@ -10,10 +10,8 @@ const REPOSITORY = join(import.meta.dirname, "..", "..", "..");
 let dockerfile: string;
 let image: ImageFile;
 
-const read = async (name: string): Promise<string> => await readFile(join(REPOSITORY, name), "utf8");
-
 beforeAll(async () => {
-  dockerfile = await read("Dockerfile");
+  dockerfile = await readDocument("Dockerfile");
   image = parseDockerfile(dockerfile);
 });
 
@@ -49,7 +47,7 @@ describe("the image", () => {
   });
 
   test("is built from files that exist and that .dockerignore admits", async () => {
-    const ignore = (await read(".dockerignore")).split("\n").filter((line) => /^[^#]/.test(line));
+    const ignore = (await readDocument(".dockerignore")).split("\n").filter((line) => /^[^#]/.test(line));
     expect(ignore[0]).toBe("*");
     const sources = [...dockerfile.matchAll(/^COPY (?!--from)(.*) \S+$/gm)].flatMap(([, list = ""]) =>
       list.split(" "),

@@ -3,9 +3,9 @@
  * record with a date in docs/. What it says about the others comes from their sources (docs/coming-from.md).
  */
 import { existsSync } from "node:fs";
-import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { beforeAll, expect, test } from "vitest";
+import { readDocument } from "../../support/documents.ts";
 
 const REPOSITORY = join(import.meta.dirname, "..", "..", "..");
 
@@ -86,10 +86,6 @@ const PROOFS: Readonly<Record<string, Proof>> = {
 /** The systems in the columns of README after Signet that are measured. */
 const MEASURED_PEERS = ["svix", "outpost"] as const;
 
-async function read(path: string): Promise<string> {
-  return await readFile(join(REPOSITORY, path), "utf8");
-}
-
 function cellsOf(line: string): string[] {
   return line
     .slice(1, -1)
@@ -108,7 +104,7 @@ let readme: string;
 let rows: ReadonlyMap<string, string>;
 
 beforeAll(async () => {
-  readme = await read("README.md");
+  readme = await readDocument("README.md");
   const comparison = tablesOf(readme).find(([head = ""]) => cellsOf(head)[1] === "Signet") ?? [];
   rows = new Map(comparison.slice(2).map((line) => [cellsOf(line)[0] ?? "", line]));
 });
@@ -116,7 +112,7 @@ beforeAll(async () => {
 /** The runs beside peers, as docs/benchmarks.md has them. */
 async function measured(): Promise<(load: string, system: string) => string> {
   const [, section = ""] =
-    /^## Beside Svix and Outpost\n([\s\S]*?)^## /m.exec(await read("docs/benchmarks.md")) ?? [];
+    /^## Beside Svix and Outpost\n([\s\S]*?)^## /m.exec(await readDocument("docs/benchmarks.md")) ?? [];
   expect(section).toMatch(/ rounds? on \d{4}-\d\d-\d\d at [0-9a-f]{7,}/);
   const [table = []] = tablesOf(section);
   const [head = ""] = table;
@@ -167,7 +163,7 @@ test("every row of the comparison names its proof, and every proof has its row",
 test.each(Object.entries(PROOFS))("the tests of the row %s exist", async (_row, proof) => {
   for (const [file, names] of Object.entries(proof)) {
     expect(existsSync(join(REPOSITORY, file)), file).toBe(true);
-    const text = await read(file);
+    const text = await readDocument(file);
     expect(names.filter((name) => !text.includes(`"${name}`))).toEqual([]);
   }
 });
@@ -179,7 +175,7 @@ test("measured rows are those of the dated run in docs/benchmarks.md, and bold w
 });
 
 test("the row of the OpenID suite adds up the dated runs of docs/conformance.md", async () => {
-  const conformance = await read("docs/conformance.md");
+  const conformance = await readDocument("docs/conformance.md");
   expect(conformance).toMatch(/ on \d+ [A-Z][a-z]+ \d{4}, against commit `[0-9a-f]+`/);
   const [head = "", , ...plans] =
     tablesOf(conformance).find(([first = ""]) => first.includes("Modules")) ?? [];
@@ -199,6 +195,6 @@ test("README says that nothing is published as long as the other documents say s
     "sdk/python/README.md": "No version is on PyPI yet",
   };
   for (const [file, sentence] of Object.entries(unpublished)) {
-    expect((await read(file)).includes(sentence), file).toBe(own === "**none yet**");
+    expect((await readDocument(file)).includes(sentence), file).toBe(own === "**none yet**");
   }
 });
