@@ -101,7 +101,9 @@ test("it waits while its tenant is held, and is handed over again afterwards", a
   await hold("now()");
   const first = await publish({ held: 1 });
   const second = await publish({ held: 2 });
-  expect([first.went, second.went]).toEqual(["changed_target", "unknown_target"]);
+  expect(first.went).toBe("changed_target");
+  // The first one is known to wait, or its target is not known again yet.
+  expect(["unknown_target", "backlog"]).toContain(second.went);
   expect(bodiesOf(receiver).filter((body) => body.includes('"held":'))).toEqual([]);
   await hold("NULL");
   for (const { id } of [first, second]) {

@@ -8,8 +8,9 @@ import {
 } from "../../../../src/processes/embedded/process-identity.ts";
 
 it("an identity stays the same while its process runs, and ends with it", async () => {
-  const child = spawn(process.execPath, ["-e", "setInterval(() => {}, 1000)", "marker"]);
-  await once(child, "spawn");
+  const child = spawn(process.execPath, ["-e", "process.stdin.resume(); console.log()", "marker"]);
+  // Its own program runs: before that, Linux may show no command line.
+  await once(child.stdout, "data");
   const pid = child.pid ?? 0;
   const identity = processIdentity(pid);
   expect(identity).toMatch(new RegExp(`^${pid}/`));
