@@ -288,7 +288,7 @@ const SCENARIOS: readonly ChaosCase[] = [
   {
     name: "soak",
     about:
-      "60 minutes (--minutes) at 30/s, three in ten attempts fail: memory, descriptors, bytes per delivery",
+      "60 minutes (--minutes) at 30/s, a day every 5 minutes, three in ten attempts fail: memory, descriptors, tables",
     run: soak,
   },
   {

@@ -64,16 +64,24 @@ export async function miscounted(world: World): Promise<number> {
   });
 }
 
-/** Returns the number of open delivery workflows. */
-export async function openCarriers(world: World): Promise<number> {
+async function countWorkflows(world: World, query: string): Promise<number> {
   const connection = await Connection.connect({ address: world.temporalAddress });
   try {
     const client = new Client({ connection, namespace: world.namespace });
-    const query = `WorkflowType = "${WORKFLOW_TYPES.deliver}" AND CloseTime IS NULL`;
     return (await client.workflow.count(query)).count;
   } finally {
     await connection.close();
   }
+}
+
+/** Returns the number of open delivery workflows. */
+export async function openCarriers(world: World): Promise<number> {
+  return await countWorkflows(world, `WorkflowType = "${WORKFLOW_TYPES.deliver}" AND CloseTime IS NULL`);
+}
+
+/** Returns the number of open workflows of every type. */
+export async function openWorkflows(world: World): Promise<number> {
+  return await countWorkflows(world, "CloseTime IS NULL");
 }
 
 /** Returns the age of the oldest delivery without an attempt, as the worker reports it; NaN if it does not. */

@@ -1,4 +1,7 @@
-/** An hour at a steady rate with three in ten attempts failing. Checks that nothing grows without bound. */
+/**
+ * Simulated weeks at a steady rate with three in ten attempts failing. The clocks of PostgreSQL and of all processes
+ * jump to the next day again and again, and retention drops the oldest one. Checks that nothing grows without bound.
+ */
 import { readdirSync, readFileSync } from "node:fs";
 import { setTimeout as delay } from "node:timers/promises";
 import { withClient } from "../../bench/environment/postgres.ts";
@@ -7,26 +10,37 @@ import { round } from "../../bench/report/measurement.ts";
 import type { World } from "../../bench/environment/world.ts";
 import type { SetScene } from "../cases.ts";
 import { countLedger } from "../ledger.ts";
+import { openWorkflows } from "../observe.ts";
 import type { TargetResult } from "../../bench/report/targets.ts";
 import { atMost, type CaseOutcome } from "../result.ts";
 import { promises } from "../run-case.ts";
 import { healthyGroup, type PublishedPart, repeatedAnswers } from "../traffic.ts";
 import { Trial } from "../trial.ts";
+import { until } from "./tenant-requests.ts";
+import { inShiftedWorld, runUpkeep } from "./shifted-world.ts";
 
 const PER_SECOND = 30;
 const FAILING_PERCENT = 30;
 /** An event succeeds after this many failures, because the test measures growth and not the schedule's last hours. */
 const FAILURES_MAX = 3;
-const QUICK_MINUTES = 2;
-/** Access tokens live for 15 minutes. */
-const SEGMENT_SECONDS = 300;
+const QUICK_MINUTES = 5;
+/** How long events flow on each simulated day. */
+const DAY_SECONDS = { full: 300, quick: 20 } as const;
+/** The least that `SIGNET_RETENTION_DAYS` allows. The soak is longer, so that days are dropped. */
+const RETENTION_DAYS = 8;
+const DAY_S = 86_400;
+const READY_MS = 60_000;
+const NIGHT = { idleMs: 60_000, maxMs: 120_000 };
 const SAMPLES = 60;
 const SAMPLE_MIN_MS = 2_000;
 const DRAIN = { idleMs: 120_000, maxMs: 300_000 };
 const HOUR_S = 3_600;
 
+const MIB = 1_048_576;
+
 interface Sample {
   readonly atS: number;
+  readonly tables: Readonly<Record<string, number>>;
   readonly values: Readonly<Record<string, number>>;
 }
 
@@ -48,29 +62,25 @@ export function residentMiB(pid: number): number {
   }
 }
 
-async function databaseSizes(world: World): Promise<{ table: number; index: number; deliveries: number }> {
+/** Returns the bytes of each table with its indexes. A partitioned table counts with all its parts. */
+async function tableBytes(world: World): Promise<Readonly<Record<string, number>>> {
   return await withClient(world.adminDatabaseUrl, async (client) => {
-    const { rows } = await client.query<{ table: string; index: string; deliveries: string }>(
-      `SELECT sum(pg_table_size(c.oid)) AS table, sum(pg_indexes_size(c.oid)) AS index,
-         (SELECT count(*) FROM deliveries) AS deliveries
+    const { rows } = await client.query<{ name: string; bytes: string }>(
+      `SELECT coalesce(pg_partition_root(c.oid), c.oid)::regclass::text AS name, sum(pg_total_relation_size(c.oid)) AS bytes
        FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-       WHERE c.relkind = 'r' AND n.nspname NOT IN ('pg_catalog', 'information_schema')`,
+       WHERE c.relkind = 'r' AND n.nspname NOT IN ('pg_catalog', 'information_schema') GROUP BY 1`,
     );
-    const [row] = rows;
-    return {
-      table: Number(row?.table ?? 0),
-      index: Number(row?.index ?? 0),
-      deliveries: Number(row?.deliveries ?? 0),
-    };
+    return Object.fromEntries(rows.map(({ name, bytes }) => [name, Number(bytes)]));
   });
 }
 
 async function sample(world: World, beganMs: number): Promise<Sample> {
   const pids = world.signet.pids;
-  const sizes = await databaseSizes(world);
+  const tables = await tableBytes(world);
   const { temporal = 0, postgres = 0 } = pssMiB(world.roots.system);
   return {
     atS: (performance.now() - beganMs) / 1_000,
+    tables,
     values: {
       api_mib: residentMiB(pids.signet_api),
       worker_mib: residentMiB(pids.signet_worker),
@@ -78,9 +88,8 @@ async function sample(world: World, beganMs: number): Promise<Sample> {
       postgres_mib: postgres,
       api_descriptors: descriptors(pids.signet_api),
       worker_descriptors: descriptors(pids.signet_worker),
-      table_bytes: sizes.table,
-      index_bytes: sizes.index,
-      deliveries: sizes.deliveries,
+      open_workflows: await openWorkflows(world),
+      database_mib: Object.values(tables).reduce((sum, bytes) => sum + bytes, 0) / MIB,
     },
   };
 }
@@ -100,14 +109,15 @@ function mean(samples: readonly Sample[], name: string): number {
   return samples.reduce((sum, { values }) => sum + (values[name] ?? 0), 0) / samples.length;
 }
 
-/** Returns the bytes that each delivery between two samples has added. */
-function bytesEach(from: Sample | undefined, to: Sample | undefined, name: string): number {
-  const grown = (key: string): number => (to?.values[key] ?? 0) - (from?.values[key] ?? 0);
-  return round(grown(name) / grown("deliveries"), 0);
-}
-
-const GAUGES = ["api_mib", "worker_mib", "api_descriptors", "worker_descriptors"] as const;
-const MEMORY_AND_DESCRIPTORS = [...GAUGES, "temporal_mib", "postgres_mib"];
+const BOUNDED = [
+  "api_mib",
+  "worker_mib",
+  "api_descriptors",
+  "worker_descriptors",
+  "open_workflows",
+  "database_mib",
+] as const;
+const GAUGES = [...BOUNDED, "temporal_mib", "postgres_mib"];
 /** Values that are reported for each gauge, at equal distances. */
 const SERIES_LENGTH = 12;
 
@@ -115,7 +125,7 @@ function series(samples: readonly Sample[]): Record<string, number[]> {
   const step = Math.max(1, Math.floor(samples.length / SERIES_LENGTH));
   const shown = samples.filter((_, index) => index % step === 0);
   return Object.fromEntries(
-    MEMORY_AND_DESCRIPTORS.map((name) => [name, shown.map(({ values }) => round(values[name] ?? 0, 0))]),
+    GAUGES.map((name) => [name, shown.map(({ values }) => round(values[name] ?? 0, 0))]),
   );
 }
 
@@ -131,84 +141,112 @@ function bounded(samples: readonly Sample[], name: string): TargetResult {
   return atMost(`${name}, last quarter`, round(last, 1), round(second * (1 + GROWTH_SHARE) + GROWTH_MORE, 1));
 }
 
-function sizes(samples: readonly Sample[]): { findings: Record<string, unknown>; targets: TargetResult[] } {
-  const half = samples[Math.floor(samples.length / 2)];
-  const parts = ["table_bytes", "index_bytes"].map((name) => {
-    const [first, second] = [bytesEach(samples[0], half, name), bytesEach(half, samples.at(-1), name)];
-    return {
-      finding: [`${name}_per_delivery`, [first, second]] as const,
-      target: atMost(`${name} per delivery, second half`, second, round(first * 1.25, 0)),
-    };
-  });
-  return {
-    findings: Object.fromEntries(parts.map(({ finding }) => finding)),
-    targets: parts.map(({ target }) => target),
-  };
+/** Returns the tables that have grown most since the middle of the soak, in MiB. */
+function grownTables(samples: readonly Sample[]): Record<string, number> {
+  const before = samples[Math.floor(samples.length / 2)]?.tables ?? {};
+  const grown = Object.entries(samples.at(-1)?.tables ?? {})
+    .map(([name, bytes]) => [name, round((bytes - (before[name] ?? 0)) / MIB, 2)] as const)
+    .filter(([, mib]) => mib > 0)
+    .sort(([, a], [, b]) => b - a);
+  return Object.fromEntries(grown.slice(0, SERIES_LENGTH));
 }
 
-export async function soak(scene: SetScene): Promise<CaseOutcome> {
-  const { world, quick } = scene;
-  const minutes = quick ? Math.min(QUICK_MINUTES, scene.minutes) : scene.minutes;
-  const events = Math.round(minutes * 60 * PER_SECOND);
-  const group = await healthyGroup(scene, {
-    kind: "flaky",
-    percent: FAILING_PERCENT,
-    attempts: FAILURES_MAX,
-  });
-  const trial = await Trial.begin(scene, events);
+/** The days of the soak. */
+interface Days {
+  /** Ends a day of PostgreSQL and of all processes when the events that were sent so far have arrived. */
+  next(sent: number): Promise<void>;
+}
+
+/** Samples until `end` is called, which returns all samples. */
+function takeSamples(world: World, everyMs: number): { end(): Promise<readonly Sample[]> } {
   const began = performance.now();
   const samples: Sample[] = [];
   const over = new AbortController();
-  const everyMs = Math.max(SAMPLE_MIN_MS, (minutes * 60_000) / SAMPLES);
   const sampling = (async () => {
     while (!over.signal.aborted) {
       samples.push(await sample(world, began));
       await delay(everyMs, undefined, { signal: over.signal }).catch(() => undefined);
     }
   })();
+  return {
+    end: async () => {
+      over.abort();
+      await sampling;
+      return samples;
+    },
+  };
+}
+
+async function soakIn(scene: SetScene, days: Days): Promise<CaseOutcome> {
+  const { world, quick } = scene;
+  const minutes = quick ? Math.min(QUICK_MINUTES, scene.minutes) : scene.minutes;
+  const events = Math.round(minutes * 60 * PER_SECOND);
+  const flaky = { kind: "flaky", percent: FAILING_PERCENT, attempts: FAILURES_MAX } as const;
+  const group = await healthyGroup(scene, flaky);
+  const trial = await Trial.begin(scene, events);
+  const sampling = takeSamples(world, Math.max(SAMPLE_MIN_MS, (minutes * 60_000) / SAMPLES));
   try {
     const published: PublishedPart[] = [];
-    const segment = SEGMENT_SECONDS * PER_SECOND;
-    for (let from = 0; from < events; from += segment) {
-      const count = Math.min(segment, events - from);
+    const day = DAY_SECONDS[quick ? "quick" : "full"] * PER_SECOND;
+    for (let from = 0; from < events; from += day) {
+      const count = Math.min(day, events - from);
       const pace = { kind: "open", perSecond: PER_SECOND } as const;
       published.push(...(await trial.publish([{ from, count, group, pace }])));
+      if (from + count < events) {
+        await days.next(from + count);
+      }
     }
-    over.abort();
-    await sampling;
+    const samples = await sampling.end();
     const settled = await trial.settle(DRAIN);
     const ledger = countLedger(await trial.fates());
     const slopes = Object.fromEntries(
-      MEMORY_AND_DESCRIPTORS.map((name) => [
+      GAUGES.map((name) => [
         `${name}_per_hour`,
         round(perHour(samples.slice(Math.floor(samples.length / 2)), name), 1),
       ]),
     );
-    const database = sizes(samples);
     const values = (which: Sample | undefined): Record<string, number> =>
       Object.fromEntries(Object.entries(which?.values ?? {}).map(([name, value]) => [name, round(value, 1)]));
     return {
       ledger,
       findings: {
         minutes,
+        days: Math.ceil(events / day),
         events,
         sent_again: repeatedAnswers(published),
         first: values(samples[0]),
         last: values(samples.at(-1)),
         slopes_of_second_half: slopes,
         series: series(samples),
-        ...database.findings,
+        tables_grown_mib: grownTables(samples),
       },
       targets: [
         ...promises(ledger.accepted, ledger.lost, events, settled),
         atMost("acknowledged twice", ledger.duplicated, 0),
-        ...GAUGES.map((name) => bounded(samples, name)),
-        ...database.targets,
+        ...BOUNDED.map((name) => bounded(samples, name)),
       ],
     };
   } finally {
-    over.abort();
-    await sampling;
+    await sampling.end();
     await trial.end();
   }
+}
+
+export async function soak(scene: SetScene): Promise<CaseOutcome> {
+  const settings = { SIGNET_RETENTION_DAYS: String(RETENTION_DAYS) };
+  return await inShiftedWorld(scene, { seconds: 0, settings }, async ({ world, clock }) => {
+    let day = 0;
+    const next = async (sent: number): Promise<void> => {
+      await scene.load.drain(({ ok }) => ok >= sent, NIGHT);
+      day += 1;
+      await clock.shiftTo(day * DAY_S);
+      await until(
+        async () => (await fetch(`${world.signet.apiUrl}/readyz`)).ok,
+        "the api is ready",
+        READY_MS,
+      );
+      await runUpkeep(world);
+    };
+    return await soakIn({ ...scene, world }, { next });
+  });
 }

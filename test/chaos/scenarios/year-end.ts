@@ -1,14 +1,8 @@
 /** The clocks of PostgreSQL and of all processes run over the end of a day, a month and a year while events flow. */
-import { existsSync } from "node:fs";
-import { mkdir } from "node:fs/promises";
-import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
-import { Client, Connection } from "@temporalio/client";
 import { utcDay } from "../../../src/domain/ids.ts";
-import { WORKFLOW_TYPES } from "../../../workflows/messages.ts";
-import { startPostgres } from "../../bench/environment/postgres.ts";
 import { accessToken } from "../../bench/environment/provision.ts";
-import { World } from "../../bench/environment/world.ts";
+import type { World } from "../../bench/environment/world.ts";
 import { monotonicMs } from "../../bench/load/monotonic.ts";
 import { round } from "../../bench/report/measurement.ts";
 import type { ChaosCase, SetScene } from "../cases.ts";
@@ -18,9 +12,9 @@ import { atMost, type CaseOutcome } from "../result.ts";
 import { fatalAnswers, longestGap } from "../run-case.ts";
 import { healthyGroup, type Part, repeatedAnswers } from "../traffic.ts";
 import { Trial } from "../trial.ts";
+import { inShiftedWorld, runUpkeep, type Shifted, type ShiftedClock } from "./shifted-world.ts";
 import { countOf, endpointIds, must, rowsOf, switchEndpoints, until } from "./tenant-requests.ts";
 
-const FAKETIME = "/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1";
 const SECOND_MS = 1_000;
 const DAY_MS = 86_400_000;
 /** `SIGNET_RETENTION_DAYS` by default. */
@@ -40,48 +34,16 @@ const GAP_SECONDS = 5;
 const ENDED_MS = 120_000;
 const DRAIN = { idleMs: 60_000, maxMs: 180_000 };
 
-/** A clock that is ahead of the machine's, for processes that are started with its environment. */
-class ShiftedClock {
-  readonly endMs = Date.UTC(new Date().getUTCFullYear() + 1, 0, 1);
-  /** Monotonic time and timers stay. */
-  readonly environment = {
-    LD_PRELOAD: FAKETIME,
-    FAKETIME: "+0",
-    FAKETIME_DONT_FAKE_MONOTONIC: "1",
-    DONT_FAKE_MONOTONIC: "1",
-    NO_FAKE_STAT: "1",
-    FAKETIME_DISABLE_SHM: "1",
-  };
-  #offsetMs = 0;
+/** The end of the year, in Unix time. */
+const END_MS = Date.UTC(new Date().getUTCFullYear() + 1, 0, 1);
 
-  /** Moves it, for the next start of processes, so that the year ends in that time. */
-  endIn(seconds: number): void {
-    const offsetS = Math.round((this.endMs - Date.now()) / SECOND_MS) - seconds;
-    this.environment.FAKETIME = `+${offsetS}`;
-    this.#offsetMs = offsetS * SECOND_MS;
-  }
-
-  now(): number {
-    return Date.now() + this.#offsetMs;
-  }
-
-  get leftMs(): number {
-    return this.endMs - this.now();
-  }
+/** Returns the shift with which the year ends in that time. */
+function shiftTo(seconds: number): number {
+  return Math.round((END_MS - Date.now()) / SECOND_MS) - seconds;
 }
 
-/** Runs a workflow of the upkeep as its schedule would. Temporal has the machine's clock. */
-async function runUpkeep({ temporalAddress, namespace }: World): Promise<void> {
-  const connection = await Connection.connect({ address: temporalAddress });
-  try {
-    const client = new Client({ connection, namespace });
-    const { purgeExpired, rotateCredentials, rotateSigningKeys, signCheckpoint } = WORKFLOW_TYPES;
-    for (const name of [purgeExpired, rotateCredentials, rotateSigningKeys, signCheckpoint]) {
-      await client.schedule.getHandle(name).trigger();
-    }
-  } finally {
-    await connection.close();
-  }
+function leftMs(clock: ShiftedClock): number {
+  return END_MS - clock.now();
 }
 
 /** Retries what failed at once: Temporal's timers follow its own clock, which stays (decision 25). */
@@ -133,7 +95,7 @@ async function afterwards(world: World, { healthy, doomed }: Groups, clock: Shif
   const entries = await countOf(world, "SELECT count(*)::int AS n FROM clog WHERE type <> 'tokens.issued'");
   const checkpoint = await get("/v1/compliance/checkpoint");
   const oldest = await rowsOf<{ n: string | null }>(world, "SELECT to_regclass($1)::text AS n", [
-    `deliveries_${utcDay(clock.endMs - (RETENTION_DAYS + 1) * DAY_MS).replaceAll("-", "")}`,
+    `deliveries_${utcDay(END_MS - (RETENTION_DAYS + 1) * DAY_MS).replaceAll("-", "")}`,
   ]);
   const days = await rowsOf<{ day: string; part: string; n: number }>(
     world,
@@ -159,11 +121,11 @@ async function prepare(world: World, { healthy }: Groups, clock: ShiftedClock): 
   const [tenant] = healthy.tenants;
   const token = tenant === undefined ? "" : await accessToken(world.signet, tenant);
   const [endpoint = ""] = await endpointIds(base, token);
-  const overlap_seconds = Math.max(1, Math.round(clock.leftMs / SECOND_MS) + 2);
+  const overlap_seconds = Math.max(1, Math.round(leftMs(clock) / SECOND_MS) + 2);
   const path = `/v1/webhooks/endpoints/${endpoint}/secret/rotate`;
   await must({ base, token, method: "POST", path, body: { overlap_seconds } });
   await rowsOf(world, "SELECT ensure_day_partitions($1::date, 1)", [
-    utcDay(clock.endMs - (RETENTION_DAYS + 1) * DAY_MS),
+    utcDay(END_MS - (RETENTION_DAYS + 1) * DAY_MS),
   ]);
 }
 
@@ -182,25 +144,21 @@ function plan(
   return { parts, good, all: good + few };
 }
 
-interface Shifted {
-  readonly world: World;
+interface Year extends Shifted {
   readonly groups: Groups;
-  readonly clock: ShiftedClock;
-  /** Starts every process again, with the clock as it is now. */
-  readonly restart: () => Promise<void>;
 }
 
-async function overTheEnd(scene: SetScene, { world, groups, clock, restart }: Shifted): Promise<CaseOutcome> {
+async function overTheEnd(scene: SetScene, { world, groups, clock, restart }: Year): Promise<CaseOutcome> {
   const { load } = scene;
   const size = scene.quick ? "quick" : "full";
-  clock.endIn(LEAD_S[size]);
+  await clock.shiftTo(shiftTo(LEAD_S[size]));
   await restart();
   await prepare(world, groups, clock);
   const { parts, good, all } = plan(groups, BEFORE_S[size] + AFTER_S[size]);
   const trial = await Trial.begin({ ...scene, world }, all);
   try {
-    await delay(Math.max(0, clock.leftMs - BEFORE_S[size] * SECOND_MS));
-    const { leftMs } = clock;
+    await delay(Math.max(0, leftMs(clock) - BEFORE_S[size] * SECOND_MS));
+    const endsAfterMs = leftMs(clock);
     const fromMs = monotonicMs();
     const published = await trial.publish(parts);
     await retryNow(world, groups);
@@ -222,7 +180,7 @@ async function overTheEnd(scene: SetScene, { world, groups, clock, restart }: Sh
     return {
       ledger,
       findings: {
-        year_ends_after_s: round(leftMs / SECOND_MS, 1),
+        year_ends_after_s: round(endsAfterMs / SECOND_MS, 1),
         sent_again: repeatedAnswers(published),
         longest_gap_s: round(gap, 2),
         open_workflows: await openCarriers(world),
@@ -233,7 +191,7 @@ async function overTheEnd(scene: SetScene, { world, groups, clock, restart }: Sh
         atMost("lost", ledger.lost, 0),
         atMost("acknowledged twice", ledger.duplicated, 0),
         atMost("longest time without an arrival, s", gap, GAP_SECONDS),
-        atMost("the year did not end meanwhile", leftMs > 0 && after.days.length === 2 ? 0 : 1, 0),
+        atMost("the year did not end meanwhile", endsAfterMs > 0 && after.days.length === 2 ? 0 : 1, 0),
         atMost("rows outside their day's partition", fits ? 0 : 1, 0),
         atMost("failed deliveries that have not expired", after.notEnded, 0),
         atMost("days that retention left", after.oldest === null ? 0 : 1, 0),
@@ -249,45 +207,11 @@ async function overTheEnd(scene: SetScene, { world, groups, clock, restart }: Sh
 }
 
 async function yearEnd(scene: SetScene): Promise<CaseOutcome> {
-  if (!existsSync(FAKETIME)) {
-    throw new Error("libfaketime is missing; .ci/programs installs it");
-  }
-  const { stack, load } = scene;
-  const { janitor } = stack;
-  await scene.world.stop();
-  const clock = new ShiftedClock();
-  clock.endIn(MAKING_S);
-  const { environment } = clock;
-  const directory = join(stack.directory, "shifted");
-  await mkdir(directory, { recursive: true });
-  const postgres = await startPostgres({
-    directory,
-    janitor,
-    kind: "system",
-    log: () => undefined,
-    environment,
+  const settings = { SIGNET_DEAD_LETTER_MS: String(KEPT_MS), SIGNET_STATUS_LIST_AUDIENCES: "signet" };
+  return await inShiftedWorld(scene, { seconds: shiftTo(MAKING_S), settings }, async (shifted) => {
+    const groups = await makeGroups(shifted.world, scene.load);
+    return await overTheEnd(scene, { ...shifted, groups });
   });
-  const closers = [async (): Promise<void> => await postgres.stop()];
-  try {
-    const own = { ...stack, postgres };
-    const options = { name: "shifted", stack: own, load, raised: environment, profiles: undefined };
-    const world = await World.create(options);
-    closers.push(async () => await world.drop());
-    const settings = { SIGNET_DEAD_LETTER_MS: String(KEPT_MS), SIGNET_STATUS_LIST_AUDIENCES: "signet" };
-    await world.run(settings);
-    const groups = await makeGroups(world, load);
-    const restart = async (): Promise<void> => {
-      await world.stop();
-      await postgres.process?.end();
-      await postgres.process?.restart();
-      await world.run(settings);
-    };
-    return await overTheEnd(scene, { world, groups, clock, restart });
-  } finally {
-    for (const close of closers.toReversed()) {
-      await close();
-    }
-  }
 }
 
 export const YEAR_END: ChaosCase = {

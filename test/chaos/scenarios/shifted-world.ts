@@ -1,0 +1,122 @@
+/** A world whose PostgreSQL and processes have another clock than the machine. Temporal keeps the machine's. */
+import { execFile } from "node:child_process";
+import { mkdir, open, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { promisify } from "node:util";
+import { Client, Connection } from "@temporalio/client";
+import { WORKFLOW_TYPES } from "../../../workflows/messages.ts";
+import { startPostgres } from "../../bench/environment/postgres.ts";
+import type { Settings } from "../../bench/environment/signet.ts";
+import { World } from "../../bench/environment/world.ts";
+import type { SetScene } from "../cases.ts";
+import type { CaseOutcome } from "../result.ts";
+
+const SOURCE = fileURLToPath(new URL("../shifted-clock.c", import.meta.url));
+const SECOND_MS = 1_000;
+const SECONDS_BYTES = 8;
+
+/** A wall clock that is ahead of the machine's. Monotonic time and timers stay. */
+export class ShiftedClock {
+  readonly environment: Settings;
+  readonly #file: string;
+  #shiftS = 0;
+
+  private constructor(library: string, file: string) {
+    this.environment = { LD_PRELOAD: library, TEST_CLOCK_SHIFT_FILE: file };
+    this.#file = file;
+  }
+
+  /** Compiles the library that processes preload. It needs a C compiler. */
+  static async create(directory: string): Promise<ShiftedClock> {
+    const [library, file] = [join(directory, "shifted-clock.so"), join(directory, "shifted-clock")];
+    await promisify(execFile)("cc", ["-shared", "-fPIC", "-O2", "-o", library, SOURCE]);
+    await writeFile(file, Buffer.alloc(SECONDS_BYTES));
+    return new ShiftedClock(library, file);
+  }
+
+  /** Moves the clock of all its processes at once. */
+  async shiftTo(seconds: number): Promise<void> {
+    this.#shiftS = seconds;
+    const bytes = Buffer.alloc(SECONDS_BYTES);
+    bytes.writeBigInt64LE(BigInt(seconds));
+    const file = await open(this.#file, "r+");
+    try {
+      await file.write(bytes, 0, SECONDS_BYTES, 0);
+    } finally {
+      await file.close();
+    }
+  }
+
+  now(): number {
+    return Date.now() + this.#shiftS * SECOND_MS;
+  }
+}
+
+export interface Shifted {
+  readonly world: World;
+  readonly clock: ShiftedClock;
+  /** Starts every process again. */
+  readonly restart: () => Promise<void>;
+}
+
+interface Shift {
+  /** How far the clock is ahead when the world is created. */
+  readonly seconds: number;
+  readonly settings: Settings;
+}
+
+/** Runs a case in a world of its own, whose PostgreSQL and processes share a shifted clock. */
+export async function inShiftedWorld(
+  { stack, load, world: first }: SetScene,
+  { seconds, settings }: Shift,
+  run: (shifted: Shifted) => Promise<CaseOutcome>,
+): Promise<CaseOutcome> {
+  const { janitor } = stack;
+  await first.stop();
+  const directory = join(stack.directory, "shifted");
+  await mkdir(directory, { recursive: true });
+  const clock = await ShiftedClock.create(directory);
+  await clock.shiftTo(seconds);
+  const { environment } = clock;
+  const log = (): void => undefined;
+  const postgres = await startPostgres({ directory, janitor, kind: "system", log, environment });
+  const closers = [async (): Promise<void> => await postgres.stop()];
+  try {
+    const own = { ...stack, postgres };
+    const world = await World.create({
+      name: "shifted",
+      stack: own,
+      load,
+      raised: environment,
+      profiles: undefined,
+    });
+    closers.push(async () => await world.drop());
+    await world.run(settings);
+    const restart = async (): Promise<void> => {
+      await world.stop();
+      await postgres.process?.end();
+      await postgres.process?.restart();
+      await world.run(settings);
+    };
+    return await run({ world, clock, restart });
+  } finally {
+    for (const close of closers.toReversed()) {
+      await close();
+    }
+  }
+}
+
+/** Runs the daily workflows as their schedules would, because those follow Temporal's clock. */
+export async function runUpkeep({ temporalAddress, namespace }: World): Promise<void> {
+  const connection = await Connection.connect({ address: temporalAddress });
+  try {
+    const client = new Client({ connection, namespace });
+    const { purgeExpired, rotateCredentials, rotateSigningKeys, signCheckpoint } = WORKFLOW_TYPES;
+    for (const name of [purgeExpired, rotateCredentials, rotateSigningKeys, signCheckpoint]) {
+      await client.schedule.getHandle(name).trigger();
+    }
+  } finally {
+    await connection.close();
+  }
+}
