@@ -3,7 +3,7 @@ import { Readable } from "node:stream";
 import type { FastifyReply } from "fastify";
 import { type Static, Type } from "typebox";
 import type { DeliveryStream, DeliveryStreams } from "../webhooks/engine/delivery-streams.ts";
-import type { Clock } from "../domain/clock.ts";
+import type { Clock, Timers } from "../domain/clock.ts";
 import { Formed } from "../http/common.ts";
 import { presentDelivery } from "./schemas/deliveries.ts";
 import { type IsAdmitted, whileAdmitted } from "../http/while-admitted.ts";
@@ -39,6 +39,7 @@ export function positionOf({
 export interface StreamingServices {
   readonly streams: DeliveryStreams;
   readonly clock: Clock;
+  readonly timers: Timers;
 }
 
 /** The caller of a stream. */
@@ -118,7 +119,7 @@ async function* lines(
 export async function sendDeliveries(
   reply: FastifyReply,
   caller: StreamCaller,
-  { streams, clock }: StreamingServices,
+  { streams, clock, timers }: StreamingServices,
 ): Promise<FastifyReply> {
   if (reply.request.method === "HEAD") {
     return await reply.type(EVENT_STREAM).send(Readable.from([]));
@@ -129,18 +130,19 @@ export async function sendDeliveries(
   const readable = Readable.from(lines(watched, caller, clock), { highWaterMark: 1 });
   const stopWatching = whileAdmitted({
     isAdmitted,
+    timers,
     onEnd: (why) => {
       watched.revoked = why === "revoked";
       stream.end();
       // Discard what the client has not read by then.
-      setTimeout(() => void (reply.raw.writableFinished || reply.raw.destroy()), FAREWELL_MS).unref();
+      timers.after(FAREWELL_MS, () => void (reply.raw.writableFinished || reply.raw.destroy())).unref();
     },
   });
   // A client that reads nothing does not notice the end, so disconnect it.
-  const cut = setTimeout(() => readable.destroy(), Math.max(0, endsAtMs - clock.now()) + LINGER_MS);
+  const cut = timers.after(Math.max(0, endsAtMs - clock.now()) + LINGER_MS, () => readable.destroy());
   const leave = (): void => {
     stopWatching();
-    clearTimeout(cut);
+    timers.cancel(cut);
     streams.leave(tenantId, stream);
   };
   readable.once("close", leave);

@@ -1,5 +1,5 @@
 import { Command } from "commander";
-import { systemClock } from "../domain/clock.ts";
+import { systemClock } from "../runtime/machine-timers.ts";
 import { SPIFFE_ID } from "../domain/spiffe-id.ts";
 import { developmentCaDirectory } from "../config/mutual-tls.ts";
 import { type CliContext, CommandError } from "./context.ts";

@@ -5,7 +5,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import { Command } from "commander";
 import type { Grade, GradeReport } from "../lib/client/api-types.ts";
 import { SignetClient } from "../lib/client/signet-client.ts";
-import { systemClock } from "../domain/clock.ts";
+import { machineTimers, systemClock } from "../runtime/machine-timers.ts";
 import { newId } from "../domain/ids.ts";
 import { decodeSecret } from "../lib/receiver/secret.ts";
 import { connectionOf, withCommandError, type TenantOptions } from "./connection.ts";
@@ -66,7 +66,7 @@ async function gradeHere(
     allowHttp: true,
     ownListeners: [],
   });
-  const http = createHttpSender({ policy, clock });
+  const http = createHttpSender({ policy, clock, timers: machineTimers });
   const progress = progressOf(context);
   const now = clock.now();
   try {

@@ -1,6 +1,6 @@
 /** `signet reconcile`: proves that no delivery was lost. */
 import { Command } from "commander";
-import { systemClock } from "../domain/clock.ts";
+import { systemClock } from "../runtime/machine-timers.ts";
 import { HOUR_MS, hourStart } from "../domain/ids.ts";
 import { createAdminCall, type Resource } from "./admin-client.ts";
 import type { CliContext } from "./context.ts";

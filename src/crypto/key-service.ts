@@ -6,11 +6,11 @@
  */
 import { createHash } from "node:crypto";
 import type { KmsKey } from "../config/key-settings.ts";
-import { monotonic } from "../domain/clock.ts";
 import { SignetError } from "../domain/errors.ts";
 import { within } from "../runtime/within.ts";
 import { EnvelopeError, envelopeKeyId } from "./envelope.ts";
 import type { KeyEncryption } from "./key-encryption.ts";
+import type { Timers } from "../domain/clock.ts";
 
 /** Longest call, with the client's retries. Requests wait for it only when a key is used for the first time. */
 const CALL_MS = 5_000;
@@ -65,12 +65,12 @@ export interface ServiceEncryptionOptions {
   readonly serviceOf: (key: KmsKey) => KeyService;
   /** Keys that this process may read: they unwrap what they have wrapped. */
   readonly local: KeyEncryption | undefined;
-  readonly monotonicMs?: () => number;
+  readonly timers: Timers;
 }
 
 /** Creates a provider whose keys are held by key management services, beside those of this process. */
 export function createServiceEncryption(options: ServiceEncryptionOptions): KeyEncryption {
-  const { current, previous, serviceOf, local, monotonicMs = monotonic } = options;
+  const { current, previous, serviceOf, local, timers } = options;
   const known = new Map(
     [...previous, ...(current === undefined ? [] : [current])].map((key) => [idOf(key), key]),
   );
@@ -81,19 +81,19 @@ export function createServiceEncryption(options: ServiceEncryptionOptions): KeyE
     operation: "encrypt" | "decrypt",
     input: readonly [bytes: Uint8Array, context: string],
   ): Promise<Buffer> {
-    if (paused !== undefined && monotonicMs() < paused.untilMs) {
+    if (paused !== undefined && timers.monotonic() < paused.untilMs) {
       throw new KeyServiceError(paused.cause, false);
     }
     const service = serviceOf(key);
     try {
-      return Buffer.from(await within(CALL_MS, service[operation](key.name, ...input)));
+      return Buffer.from(await within(timers, CALL_MS, service[operation](key.name, ...input)));
     } catch (error) {
       const failure = service.meaningOf(error);
       if (failure === "invalid") {
         throw new EnvelopeError("changed, or sealed for another place", { cause: error });
       }
       if (failure === "unavailable") {
-        paused = { untilMs: monotonicMs() + PAUSE_MS, cause: error };
+        paused = { untilMs: timers.monotonic() + PAUSE_MS, cause: error };
       }
       throw new KeyServiceError(error, failure === "refused");
     }

@@ -4,7 +4,6 @@
  */
 import type { KeyObject } from "node:crypto";
 import { putBounded } from "../domain/bounded-map.ts";
-import { monotonic } from "../domain/clock.ts";
 import type { RandomBytes } from "../domain/ids.ts";
 import { contentRoot } from "./content.ts";
 import {
@@ -31,7 +30,7 @@ const KEPT_MS = 12 * FRESH_MS;
 export interface KeyringOptions {
   readonly keyEncryption: KeyEncryption;
   readonly randomBytes: RandomBytes;
-  readonly monotonicMs?: () => number;
+  readonly monotonicMs: () => number;
 }
 
 export interface Keyring {
@@ -75,11 +74,7 @@ export function dataKeyAad(tenantId: string): string {
 }
 
 /** Creates the keyring of a process. */
-export function createKeyring({
-  keyEncryption,
-  randomBytes,
-  monotonicMs = monotonic,
-}: KeyringOptions): Keyring {
+export function createKeyring({ keyEncryption, randomBytes, monotonicMs }: KeyringOptions): Keyring {
   const cache = new Map<string, HeldKeys>();
 
   async function unwrapDataKey(wrapped: string, tenantId: string): Promise<TenantKeys> {

@@ -16,6 +16,7 @@ import { createServiceEncryption, KeyServiceError } from "./key-service.ts";
 import { loadKeyServices } from "./key-service-clients.ts";
 import { createKeyring, type Keyring } from "./keyring.ts";
 import { createPepper, type Pepper } from "./pepper.ts";
+import type { Timers } from "../domain/clock.ts";
 
 const KEK_FILE = "kek";
 const KEY_BYTES = 32;
@@ -71,7 +72,11 @@ async function testKey(keyEncryption: KeyEncryption, randomBytes: RandomBytes): 
   }
 }
 
-async function openKeyEncryption(config: SecretSettings, randomBytes: RandomBytes): Promise<KeyEncryption> {
+async function openKeyEncryption(
+  config: SecretSettings,
+  randomBytes: RandomBytes,
+  timers: Timers,
+): Promise<KeyEncryption> {
   const readKeys = await keySource(config, randomBytes);
   // Report a faulty key file at start, not at the first delivery.
   await readKeys?.();
@@ -83,7 +88,7 @@ async function openKeyEncryption(config: SecretSettings, randomBytes: RandomByte
   }
   try {
     const serviceOf = await loadKeyServices(keys);
-    const opened = createServiceEncryption({ current, previous, serviceOf, local });
+    const opened = createServiceEncryption({ current, previous, serviceOf, local, timers });
     if (current !== undefined) {
       await testKey(opened, randomBytes);
     }
@@ -107,15 +112,16 @@ async function madeKey(home: string, name: string, randomBytes: RandomBytes): Pr
 export async function loadServiceSecrets(
   config: SecretSettings,
   randomBytes: RandomBytes,
+  timers: Timers,
 ): Promise<ServiceSecrets> {
   const { pepper, previousPeppers, development, home } = config;
-  const keyEncryption = await openKeyEncryption(config, randomBytes);
+  const keyEncryption = await openKeyEncryption(config, randomBytes, timers);
   if (pepper === undefined && !development) {
     throw new ConfigError(["SIGNET_PEPPER must be set in production"]);
   }
   return {
     pepper: createPepper(pepper ?? (await madeKey(home, "pepper", randomBytes)), previousPeppers),
-    keyring: createKeyring({ keyEncryption, randomBytes }),
+    keyring: createKeyring({ keyEncryption, randomBytes, monotonicMs: timers.monotonic }),
   };
 }
 

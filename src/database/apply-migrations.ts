@@ -6,6 +6,7 @@ import type { Client } from "pg";
 import type { Logger } from "pino";
 import { isContention, isSchemaError } from "./errors.ts";
 import { type MigrationFile, readSchemaState } from "./migration-files.ts";
+import type { Timers } from "../domain/clock.ts";
 
 /** How long a lock may be waited for that stops others, in milliseconds. Shorter than PostgreSQL's check for deadlocks. */
 const LOCK_MS = 200;
@@ -17,13 +18,10 @@ const PAUSE_MS = 1_000;
 /** Ten minutes and more. */
 const TRIES_MAX = 600;
 
-/** Waits, in milliseconds. */
-export type Pause = (ms: number) => Promise<void>;
-
 /** The session that migrates. */
 export interface Migrator {
   readonly client: Client;
-  readonly pause: Pause;
+  readonly timers: Pick<Timers, "sleep">;
   readonly log?: Logger | undefined;
 }
 
@@ -33,7 +31,7 @@ const SESSION = `SET search_path = public; SET TimeZone = 'UTC'; SET DateStyle =
   SET idle_in_transaction_session_timeout = 0; SET idle_session_timeout = 0; SET lock_timeout = ${LOCK_MS}`;
 
 /** Prepares the session, and waits until no other migrates. */
-export async function openSession({ client, pause, log }: Migrator, lockKey: bigint): Promise<void> {
+export async function openSession({ client, timers, log }: Migrator, lockKey: bigint): Promise<void> {
   await client.query(SESSION);
   // A statement that waits for the lock would be a transaction, which the other's indexes wait for.
   for (let said = false; ; said = true) {
@@ -46,7 +44,7 @@ export async function openSession({ client, pause, log }: Migrator, lockKey: big
     if (!said) {
       log?.info("another migration is running; waiting for its end");
     }
-    await pause(PAUSE_MS);
+    await timers.sleep(PAUSE_MS);
   }
 }
 
@@ -62,7 +60,7 @@ async function oldestTransaction(client: Client): Promise<Record<string, unknown
 
 /** Repeats work that gave way to other transactions, for ten minutes. */
 export async function patiently<T>(
-  { client, pause, log }: Migrator,
+  { client, timers, log }: Migrator,
   what: string,
   work: () => Promise<T>,
 ): Promise<T> {
@@ -75,7 +73,7 @@ export async function patiently<T>(
       }
       const oldest = await oldestTransaction(client);
       log?.info({ what, tries, oldest }, "gave way to other transactions; trying again");
-      await pause(PAUSE_MS);
+      await timers.sleep(PAUSE_MS);
     }
   }
 }

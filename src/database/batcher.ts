@@ -2,6 +2,7 @@
  * Group commit: concurrent callers share one statement. Items that arrive during earlier statements wait together. Thus
  * the batch grows with the load, and a lone item never waits.
  */
+import type { Timers } from "../domain/clock.ts";
 import { type Batch, OTHERS_MS, type WaitingOptions, WaitingRoom } from "./waiting-room.ts";
 
 /** Longer, because timers may be some milliseconds early. */
@@ -10,8 +11,7 @@ const LOOK_AGAIN_MS = OTHERS_MS + 50;
 export interface BatcherOptions<Item, Result> extends WaitingOptions<Item> {
   /** Handles a batch. Returns the results in the order of the items. */
   readonly flush: (items: readonly Item[]) => Promise<readonly Result[]>;
-  /** Monotonic clock, in milliseconds. */
-  readonly now?: () => number;
+  readonly timers: Timers;
 }
 
 interface Waiting<Item, Result> {
@@ -58,14 +58,14 @@ async function failureOf(
 }
 
 export function createBatcher<Item, Result>(options: BatcherOptions<Item, Result>): Batcher<Item, Result> {
-  const { maxInFlight, flush, preparation, now = () => performance.now() } = options;
+  const { maxInFlight, flush, preparation, timers } = options;
   const waiting = new WaitingRoom<Item, Waiting<Item, Result>>(options);
   const drained: (() => void)[] = [];
   let inFlight = 0;
   // After this turn's I/O, so that items that arrive in the same turn share a flush.
-  const schedule = coalesced(setImmediate, pump);
+  const schedule = coalesced(timers.soon, pump);
   // Takes the flush that is left to others once they no longer have items, even if no other flush ends by then.
-  const lookAgain = coalesced((run) => setTimeout(run, LOOK_AGAIN_MS).unref(), pump);
+  const lookAgain = coalesced((run) => timers.after(LOOK_AGAIN_MS, run).unref(), pump);
 
   async function run(batch: Batch<Waiting<Item, Result>>): Promise<void> {
     const { entries } = batch;
@@ -94,7 +94,7 @@ export function createBatcher<Item, Result>(options: BatcherOptions<Item, Result
 
   function pump(): void {
     while (inFlight < maxInFlight) {
-      const batch = waiting.next(now());
+      const batch = waiting.next(timers.monotonic());
       if (batch === undefined) {
         if (waiting.count > 0) {
           lookAgain();

@@ -3,7 +3,7 @@
  * the machine's wall clock falsifies no instant. If it disagrees with the database, the process signs nothing. In a cell,
  * PostgreSQL must also agree with that of the home cell, whose time decides on tokens (decision 39).
  */
-import { type Clock, type GuardedClock, monotonic, unguardedClock } from "../domain/clock.ts";
+import { type Clock, type GuardedClock, type MachineClocks, unguardedClock } from "../domain/clock.ts";
 import { SignetError } from "../domain/errors.ts";
 import type { Queryable } from "./pool.ts";
 
@@ -12,16 +12,6 @@ export const CLOCK_SKEW_MAX_MS = 30_000;
 /** The first answers may be late because of a busy database or process. */
 const FIRST_QUESTIONS = 3;
 const RETRY_AFTER_SECONDS = 30;
-
-/** The clocks of the machine, passed as arguments so that tests can make them jump. */
-export interface MachineClocks {
-  /** Unix time in milliseconds. */
-  readonly wall: () => number;
-  /** Monotonic clock in milliseconds, from any origin. */
-  readonly monotonic: () => number;
-}
-
-const MACHINE: MachineClocks = { wall: () => Date.now(), monotonic };
 
 /** Returns the database's time in Unix milliseconds, with a fraction. */
 export async function databaseClockMs(db: Queryable): Promise<number> {
@@ -52,7 +42,7 @@ export class DatabaseClock implements GuardedClock {
   #askedAt = Number.NEGATIVE_INFINITY;
 
   /** @param db absent if the database's clock arrives in proofs, for {@link learn} */
-  constructor(db?: Queryable, machine: MachineClocks = MACHINE) {
+  constructor(machine: MachineClocks, db?: Queryable) {
     this.#db = db;
     this.#machine = machine;
   }
@@ -160,13 +150,17 @@ export class CellClock implements GuardedClock {
 }
 
 /** Returns a process's clock: the given one in tests, else the database's. @throws if the database does not answer */
-export async function openProcessClock(given: Clock | undefined, db: Queryable): Promise<GuardedClock> {
-  return given === undefined ? await openDatabaseClock(db) : unguardedClock(given);
+export async function openProcessClock(
+  given: Clock | undefined,
+  db: Queryable,
+  machine: MachineClocks,
+): Promise<GuardedClock> {
+  return given === undefined ? await openDatabaseClock(db, machine) : unguardedClock(given);
 }
 
 /** Returns the database's clock after reading it. @throws if the database does not answer */
-export async function openDatabaseClock(db: Queryable, machine?: MachineClocks): Promise<DatabaseClock> {
-  const clock = new DatabaseClock(db, machine);
+export async function openDatabaseClock(db: Queryable, machine: MachineClocks): Promise<DatabaseClock> {
+  const clock = new DatabaseClock(machine, db);
   for (let count = 0; count < FIRST_QUESTIONS; count += 1) {
     await clock.measure();
   }

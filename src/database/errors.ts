@@ -1,7 +1,7 @@
-import { setTimeout } from "node:timers/promises";
 import { DatabaseError } from "pg";
 import { UrlFileError } from "../config/url-file.ts";
 import { DuplicateError } from "../domain/errors.ts";
+import type { Timers } from "../domain/clock.ts";
 
 /**
  * Whether PostgreSQL rejected a statement for its content (SQLSTATE classes 21, 22 and 23: cardinality, data exception,
@@ -132,7 +132,7 @@ const GIVE_WAY_TRIES = 600;
 
 /** How {@link giveWay} waits. */
 export interface Patience {
-  readonly pause?: ((ms: number) => Promise<unknown>) | undefined;
+  readonly timers: Pick<Timers, "sleep">;
   /** Returns a number from 0 to 1. */
   readonly random?: (() => number) | undefined;
 }
@@ -144,7 +144,7 @@ export interface Patience {
  */
 export async function giveWay<T>(
   work: () => Promise<T | undefined>,
-  { pause = setTimeout, random = Math.random }: Patience,
+  { timers, random = Math.random }: Patience,
 ): Promise<T> {
   for (let tries = 1; ; tries += 1) {
     try {
@@ -160,7 +160,7 @@ export async function giveWay<T>(
         throw error;
       }
     }
-    await pause(GIVE_WAY_MS * (1 + random()));
+    await timers.sleep(GIVE_WAY_MS * (1 + random()));
   }
 }
 

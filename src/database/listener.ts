@@ -2,6 +2,7 @@
 import type { Client } from "pg";
 import type { Logger } from "pino";
 import { BoundedClient } from "./bounded-client.ts";
+import type { Timer, Timers } from "../domain/clock.ts";
 
 const RECONNECT_MS = 1_000;
 /** Interval of test queries, in milliseconds. A connection that only listens would never notice that it is dead. */
@@ -19,15 +20,16 @@ export interface ListenerOptions {
    * (re)connection, when notifications may have been missed.
    */
   readonly channels: Readonly<Record<string, (payload: string | undefined) => void>>;
+  readonly timers: Timers;
   readonly log: Logger;
 }
 
 /** Calls back for every notification, and once after each (re)connection, when some may have been missed. */
-export function listen({ url, channels, log }: ListenerOptions): Listener {
+export function listen({ url, channels, timers, log }: ListenerOptions): Listener {
   const names = Object.keys(channels);
   let stopped = false;
   let client: Client | undefined;
-  let timer: NodeJS.Timeout | undefined;
+  let timer: Timer | undefined;
 
   async function connect(): Promise<void> {
     const fresh: Client = new BoundedClient({
@@ -36,7 +38,7 @@ export function listen({ url, channels, log }: ListenerOptions): Listener {
       answerMs: ANSWER_MS,
     });
     client = fresh;
-    let asking: NodeJS.Timeout | undefined;
+    let asking: Timer | undefined;
     let connected = false;
     let lost = false;
     const lose = (error?: Error): void => {
@@ -44,11 +46,11 @@ export function listen({ url, channels, log }: ListenerOptions): Listener {
         return;
       }
       lost = true;
-      clearInterval(asking);
+      timers.cancel(asking);
       log.warn({ err: error, channel: names.join(" ") }, "notifications interrupted");
       fresh.end().catch(() => undefined);
       // After a connection that worked, reconnect at once: the new one proves others of the same age dead.
-      timer = setTimeout(() => void connect(), connected ? 0 : RECONNECT_MS);
+      timer = timers.after(connected ? 0 : RECONNECT_MS, () => void connect());
     };
     fresh.on("error", lose);
     fresh.on("end", () => lose());
@@ -57,10 +59,12 @@ export function listen({ url, channels, log }: ListenerOptions): Listener {
       await fresh.connect();
       await fresh.query(names.map((name) => `LISTEN ${name}`).join("; "));
       connected = true;
-      asking = setInterval(() => {
-        // A failure also emits an error on the connection.
-        fresh.query("SELECT").catch(() => undefined);
-      }, ASK_EVERY_MS).unref();
+      asking = timers
+        .every(ASK_EVERY_MS, () => {
+          // A failure also emits an error on the connection.
+          fresh.query("SELECT").catch(() => undefined);
+        })
+        .unref();
       for (const hear of Object.values(channels)) {
         hear(undefined);
       }
@@ -73,7 +77,7 @@ export function listen({ url, channels, log }: ListenerOptions): Listener {
   return {
     stop: async () => {
       stopped = true;
-      clearTimeout(timer);
+      timers.cancel(timer);
       await first;
       await client?.end().catch(() => undefined);
     },

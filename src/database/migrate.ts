@@ -2,10 +2,9 @@
  * Forward-only migrations: `migrations/NNNN-name.sql`, each in one transaction, under an advisory lock. The sha256 of
  * each applied text is stored, so that a changed file is rejected, not skipped.
  */
-import { setTimeout } from "node:timers/promises";
 import { type Client, escapeIdentifier, escapeLiteral } from "pg";
 import type { Logger } from "pino";
-import { applyMigrations, type Migrator, openSession, patiently, type Pause } from "./apply-migrations.ts";
+import { applyMigrations, type Migrator, openSession, patiently } from "./apply-migrations.ts";
 import { SignetError } from "../domain/errors.ts";
 import { BoundedClient } from "./bounded-client.ts";
 import { CELL_ROLES, EDGE_ROLE, rolesBeyondEdge } from "./edge-login.ts";
@@ -13,6 +12,7 @@ import { SERVICE_ROLES, type ServiceRole } from "./pool.ts";
 import { ensurePartitions } from "./repositories/partitions.ts";
 import { setLeaseKeys } from "./repositories/tokens/lease-keys.ts";
 import { requireOwnRoles, requireUtf8 } from "./server-checks.ts";
+import type { Timers } from "../domain/clock.ts";
 
 /** Reads everything, for logical backups, and belongs to no login of the service (docs/operations.md). */
 const BACKUP_ROLE = "signet_backup";
@@ -39,7 +39,7 @@ export interface MigrateOptions {
   readonly nowMs: number;
   readonly log?: Logger;
   /** Waits until other transactions have ended. */
-  readonly pause?: Pause;
+  readonly timers: Pick<Timers, "sleep">;
 }
 
 async function ensureRoles(client: Client): Promise<void> {
@@ -196,13 +196,13 @@ export async function migrateDatabase(options: MigrateOptions): Promise<number> 
     application_name: "signet_migrate",
     answerMs: Number.POSITIVE_INFINITY,
   });
-  const migrator: Migrator = { client, pause: options.pause ?? setTimeout, log: options.log };
+  const migrator: Migrator = { client, timers: options.timers, log: options.log };
   await client.connect();
   try {
     await openSession(migrator, LOCK_KEY);
     await prepareDatabase(client);
     const count = await applyMigrations(migrator, options.nowMs);
-    await ensurePartitions(client, options.nowMs, { pause: migrator.pause });
+    await ensurePartitions(client, options.nowMs, { timers: options.timers });
     if (options.leaseKeys !== undefined) {
       await setLeaseKeys(client, options.leaseKeys);
     }

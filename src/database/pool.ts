@@ -13,6 +13,7 @@ import { DatabaseBusyError, repeatContended } from "./errors.ts";
 import { createInstantParser } from "./instants.ts";
 import { roleSettings, type ServiceRole } from "./role-settings.ts";
 import { within } from "../runtime/within.ts";
+import { machineTimers } from "../runtime/machine-timers.ts";
 
 /** A pool, or a client inside a transaction. */
 export type Queryable = Pick<ClientBase, "query">;
@@ -226,7 +227,7 @@ function openOwnPool({ role, statementMs = STATEMENT_TIMEOUT_MS, ...options }: P
     // The pool waits for it, which its types do not say.
     // oxlint-disable-next-line typescript/no-misused-promises
     onConnect: async (client) => {
-      await within(CONNECT_TIMEOUT_MS, client.query(settings));
+      await within(machineTimers, CONNECT_TIMEOUT_MS, client.query(settings));
     },
   });
 }

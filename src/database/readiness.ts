@@ -4,6 +4,7 @@ import type { ReadinessCheck } from "../runtime/readiness.ts";
 import { within } from "../runtime/within.ts";
 import { requireCurrentSchema } from "./migration-files.ts";
 import { beginStatement, type Pool, type PoolClient, type Queryable } from "./pool.ts";
+import type { Timers } from "../domain/clock.ts";
 
 /** Timeout for trivial queries, in milliseconds. A connection that exceeds it is not used again. */
 const ANSWER_MS = 2_000;
@@ -29,13 +30,13 @@ export interface DatabaseReadinessOptions {
   readonly pools: readonly [Pool, ...Pool[]];
   /** Whether the process requires a writable database. */
   readonly writes: boolean;
-  readonly monotonic: () => number;
+  readonly timers: Timers;
 }
 
-async function connect(pool: Pool): Promise<PoolClient> {
+async function connect(pool: Pool, timers: Timers): Promise<PoolClient> {
   const connecting = pool.connect();
   try {
-    return await within(ANSWER_MS, connecting);
+    return await within(timers, ANSWER_MS, connecting);
   } catch (error) {
     connecting.then(
       (late) => late.release(),
@@ -46,8 +47,8 @@ async function connect(pool: Pool): Promise<PoolClient> {
 }
 
 /** Asks in a transaction of the pool. Closes its connection if it does not answer in time. */
-async function ask(pool: Pool, question: (db: Queryable) => Promise<unknown>): Promise<void> {
-  const client = await connect(pool);
+async function ask(pool: Pool, timers: Timers, question: (db: Queryable) => Promise<unknown>): Promise<void> {
+  const client = await connect(pool, timers);
   let broken = true;
   const answer = async (): Promise<void> => {
     await client.query(beginStatement(pool));
@@ -55,7 +56,7 @@ async function ask(pool: Pool, question: (db: Queryable) => Promise<unknown>): P
     await client.query("COMMIT");
   };
   try {
-    await within(ANSWER_MS, answer());
+    await within(timers, ANSWER_MS, answer());
     broken = false;
   } finally {
     client.release(broken);
@@ -78,22 +79,22 @@ async function requireWritable(db: Queryable): Promise<void> {
 }
 
 /** Creates the check. Its result is reused for a second. */
-export function databaseReadiness({ pools, writes, monotonic }: DatabaseReadinessOptions): ReadinessCheck {
+export function databaseReadiness({ pools, writes, timers }: DatabaseReadinessOptions): ReadinessCheck {
   const [first, ...others] = pools;
   let found: Promise<unknown> | undefined;
   let askedAt = 0;
   const look = async (): Promise<void> => {
     await Promise.all([
-      ask(first, requireCurrentSchema),
-      ...others.map(async (pool) => await ask(pool, async (db) => await db.query("SELECT"))),
-      ...(writes ? [ask(others[0] ?? first, requireWritable)] : []),
+      ask(first, timers, requireCurrentSchema),
+      ...others.map(async (pool) => await ask(pool, timers, async (db) => await db.query("SELECT"))),
+      ...(writes ? [ask(others[0] ?? first, timers, requireWritable)] : []),
     ]);
   };
   return {
     name: "database",
     check: async () => {
-      if (found === undefined || monotonic() - askedAt >= FRESH_MS) {
-        askedAt = monotonic();
+      if (found === undefined || timers.monotonic() - askedAt >= FRESH_MS) {
+        askedAt = timers.monotonic();
         found = look();
       }
       await found;

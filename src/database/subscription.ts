@@ -4,6 +4,7 @@ import { withinLoopTime } from "../runtime/loop-time.ts";
 import { BoundedClient, STATEMENT_TIMEOUT_MS } from "./bounded-client.ts";
 import type { Queryable } from "./pool.ts";
 import { roleSettings, type ServiceRole } from "./role-settings.ts";
+import type { Timers } from "../domain/clock.ts";
 
 /** Timeout for opening, in milliseconds. It takes several turns of the event loop, each of which may be late. */
 const CONNECT_MS = 3_000;
@@ -22,6 +23,7 @@ export interface SubscriptionOptions {
   readonly idleMs: number;
   /** Whether a query is sent before the previous one is answered. */
   readonly pipeline?: boolean;
+  readonly timers: Timers;
   /** Ends the opening. */
   readonly signal?: AbortSignal | undefined;
   readonly onNotification: (payload: string) => void;
@@ -38,7 +40,7 @@ export interface Subscription {
 /** Opens the connection and listens. Rejects if that fails. */
 export async function subscribe(options: SubscriptionOptions): Promise<Subscription> {
   const { url, role, name = role, channel, idleMs, pipeline = false, signal } = options;
-  const { onNotification, onLost } = options;
+  const { timers, onNotification, onLost } = options;
   const client: Client = new BoundedClient({
     connectionString: url,
     application_name: name,
@@ -66,6 +68,7 @@ export async function subscribe(options: SubscriptionOptions): Promise<Subscript
   try {
     await client.connect();
     await withinLoopTime(
+      timers,
       ANSWER_MS,
       // Data written over it can be written again, so no commit needs to wait for the disk.
       client.query(

@@ -4,11 +4,40 @@ export interface Clock {
   now(): number;
 }
 
-/** The machine's own clock, which may be wrong. For programs that share no instants with others. */
-export const systemClock: Clock = { now: () => Date.now() };
+/** The two clocks of a machine. */
+export interface MachineClocks {
+  /** Unix time in milliseconds. It may be wrong, and it may jump. */
+  readonly wall: () => number;
+  /** Milliseconds from an arbitrary start. It never goes back. */
+  readonly monotonic: () => number;
+}
 
-/** A monotonic clock, in milliseconds from an arbitrary start. */
-export const monotonic = (): number => performance.now();
+/** A planned call of {@link Timers}. */
+export interface Timer {
+  /** Lets the process end before the call. */
+  unref(): Timer;
+}
+
+/**
+ * Timers, and the clocks that they run by. Passed as an argument, so that tests can simulate time. The machine's own are
+ * `machineTimers` in src/runtime.
+ */
+export interface Timers extends MachineClocks {
+  /** Calls once, with the argument, after so many milliseconds. */
+  readonly after: <A = undefined>(ms: number, run: (argument: A) => void, argument?: A) => Timer;
+  /** Calls again and again, with so many milliseconds between two calls. */
+  readonly every: (ms: number, run: () => void) => Timer;
+  /** Calls once in this turn of the event loop, after its sockets were read. It cannot be cancelled. */
+  readonly soon: <A = undefined>(run: (argument: A) => void, argument?: A) => void;
+  /** Prevents further calls of a timer. A timer that has ended, or none, is ignored. */
+  readonly cancel: (timer: Timer | undefined) => void;
+  /**
+   * Resolves after so many milliseconds.
+   *
+   * @throws AbortError once the signal is aborted
+   */
+  readonly sleep: (ms: number, signal?: AbortSignal) => Promise<void>;
+}
 
 /** The clock of another machine, known from what that machine says. */
 export interface LearnedClock extends Clock {

@@ -4,6 +4,7 @@
  */
 import { tokenRefused } from "../http/bearer-errors.ts";
 import type { RevocableToken } from "../revocation/deny-list.ts";
+import type { Timer, Timers } from "../domain/clock.ts";
 
 /** Interval of the checks, in milliseconds. They read memory, where a revocation arrives within some milliseconds. */
 const CHECK_EVERY_MS = 50;
@@ -19,15 +20,17 @@ interface UnderWay {
  * which cost the edge a third of its throughput.
  */
 export class Admitted {
+  readonly #timers: Timers;
   readonly #isRevoked: (token: RevocableToken) => boolean;
   readonly #requests: (UnderWay | undefined)[] = [];
   readonly #tokens: (RevocableToken | undefined)[] = [];
   readonly #free: number[] = [];
   /** Runs while there are requests: it would wake an idle process. */
-  #timer: NodeJS.Timeout | undefined;
+  #timer: Timer | undefined;
 
   /** @param isRevoked returns true only if the token is known to be revoked; an unknown state aborts nothing */
-  constructor(isRevoked: (token: RevocableToken) => boolean) {
+  constructor(isRevoked: (token: RevocableToken) => boolean, timers: Timers) {
+    this.#timers = timers;
     this.#isRevoked = isRevoked;
   }
 
@@ -36,7 +39,7 @@ export class Admitted {
     const place = this.#free.pop() ?? this.#requests.length;
     this.#requests[place] = request;
     this.#tokens[place] = token;
-    this.#timer ??= setInterval(() => this.#check(), CHECK_EVERY_MS).unref();
+    this.#timer ??= this.#timers.every(CHECK_EVERY_MS, () => this.#check()).unref();
     return place;
   }
 
@@ -48,7 +51,7 @@ export class Admitted {
   }
 
   close(): void {
-    clearInterval(this.#timer);
+    this.#timers.cancel(this.#timer);
     this.#timer = undefined;
   }
 

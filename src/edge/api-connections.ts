@@ -5,6 +5,7 @@ import { type Material, type MaterialFiles, openMaterial } from "../http/mutual-
 import type { Logger } from "../observability/logger.ts";
 import type { ReadinessCheck } from "../runtime/readiness.ts";
 import { connectionsOf, createAgent, type Target, type UpstreamConnections } from "./dispatchers.ts";
+import type { Timers } from "../domain/clock.ts";
 
 /** Time for requests on replaced connections to end, in milliseconds. */
 const RETIRE_AFTER_MS = 60_000;
@@ -16,6 +17,7 @@ export interface ApiConnectionsOptions {
   readonly files?: MaterialFiles | undefined;
   /** Pinned names, `DNS:…` or `URI:…`; the api's certificate must have one of them. */
   readonly names: readonly string[];
+  readonly timers: Timers;
   readonly log: Logger;
 }
 
@@ -32,7 +34,7 @@ export interface ApiConnections {
  * @throws TrustError if the files are unusable
  */
 export async function openApiConnections(options: ApiConnectionsOptions): Promise<ApiConnections> {
-  const { target, files, names, log } = options;
+  const { target, files, names, timers, log } = options;
   if (files === undefined) {
     const agent = createAgent(target);
     return {
@@ -56,12 +58,13 @@ export async function openApiConnections(options: ApiConnectionsOptions): Promis
     });
     if (before !== undefined) {
       retired.add(before);
-      setTimeout(() => {
+      const close = (): void => {
         // After `close`, it has been destroyed.
         if (retired.delete(before)) {
           void before.close();
         }
-      }, RETIRE_AFTER_MS).unref();
+      };
+      timers.after(RETIRE_AFTER_MS, close).unref();
     }
   }
 

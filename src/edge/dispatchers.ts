@@ -4,6 +4,7 @@ import { Agent, type Dispatcher } from "undici";
 import { checkServerIdentity } from "../lib/server-identity.ts";
 import { acceptInterimResponses } from "../runtime/interim-responses.ts";
 import type { HeadCallback, Passage } from "./passage.ts";
+import type { Timer, Timers } from "../domain/clock.ts";
 
 /** Time for requests of an earlier table to end, in milliseconds. */
 const RETIRE_AFTER_MS = 60_000;
@@ -78,7 +79,12 @@ export function createAgent(target: Omit<Target, "origin">): Agent {
 
 export class Dispatchers {
   readonly #held = new Map<string, Held>();
-  readonly #retiring = new Set<NodeJS.Timeout>();
+  readonly #retiring = new Set<Timer>();
+  readonly #timers: Timers;
+
+  constructor(timers: Timers) {
+    this.#timers = timers;
+  }
 
   /** Returns the connections to a target. */
   to(target: Target): UpstreamConnections {
@@ -98,18 +104,18 @@ export class Dispatchers {
     for (const [key, { agent }] of this.#held) {
       if (!wanted.has(key)) {
         this.#held.delete(key);
-        const timer = setTimeout(() => {
+        const timer = this.#timers.after(RETIRE_AFTER_MS, () => {
           this.#retiring.delete(timer);
           void agent.close();
-        }, RETIRE_AFTER_MS).unref();
-        this.#retiring.add(timer);
+        });
+        this.#retiring.add(timer.unref());
       }
     }
   }
 
   /** Closes every connection; running requests fail. */
   async close(): Promise<void> {
-    this.#retiring.forEach(clearTimeout);
+    this.#retiring.forEach(this.#timers.cancel);
     await Promise.all([...this.#held.values()].map(async ({ agent }) => await agent.destroy()));
   }
 }

@@ -10,7 +10,7 @@ import { installRequestTracing } from "../http/plugins/request-tracing.ts";
 import { createServer } from "../http/server.ts";
 import type { SignetServer } from "../http/types.ts";
 import type { CheckingProxy } from "../config/edge-settings.ts";
-import type { Clock } from "../domain/clock.ts";
+import type { Clock, Timers } from "../domain/clock.ts";
 import type { Cells } from "../domain/regions.ts";
 import type { RandomBytes } from "../domain/ids.ts";
 import { createIdentitySigner } from "../lib/edge-identity/sign.ts";
@@ -67,6 +67,7 @@ export interface GatewayServices {
   readonly cells?: Cells | undefined;
   readonly readiness: readonly ReadinessCheck[];
   readonly clock: Clock;
+  readonly timers: Timers;
   /** For tests: clock for the time of admission, which responses report. */
   readonly admissionInstant?: (() => bigint) | undefined;
   readonly randomBytes: RandomBytes;
@@ -124,7 +125,7 @@ function guardOf({ scopes, regions }: EdgeRoute) {
 }
 
 function registerDataPlane(server: SignetServer, table: RouteTable, services: GatewayServices): void {
-  const { dispatchers, limits, admitted, clock, log } = services;
+  const { dispatchers, limits, admitted, clock, timers, log } = services;
   const shares = new Map(table.map(({ upstream }) => [upstream.name, new Shares(TENANT_SHARE)]));
   for (const route of table) {
     const { methods, path, upstream, bodyLimit } = route;
@@ -140,11 +141,12 @@ function registerDataPlane(server: SignetServer, table: RouteTable, services: Ga
       callerOf: ({ identity }) => identity.tenantId,
       admitted,
       headersFor: dataPlaneHeaders(route, clock),
+      timers,
     });
   }
 }
 
-function registerApi(server: SignetServer, api: ApiLink, log: Logger): void {
+function registerApi(server: SignetServer, api: ApiLink, timers: Timers, log: Logger): void {
   const certificateHeaders = createClientCertHeaders();
   registerProxiedRoutes(server, log, {
     methods: ALL_METHODS,
@@ -155,6 +157,7 @@ function registerApi(server: SignetServer, api: ApiLink, log: Logger): void {
     connections: api.connections,
     bodyLimit: API_BODY_LIMIT,
     ownRequestIds: true,
+    timers,
     shares: new Shares(ADDRESS_SHARE),
     callerOf: ({ clientAddress }) => addressKey(clientAddress),
     headersFor: (request, kept) => {
@@ -236,7 +239,7 @@ export async function createGateway(table: RouteTable, services: GatewayServices
     registerChecks(server, table, clock);
   }
   if (api !== undefined) {
-    registerApi(server, api, log);
+    registerApi(server, api, services.timers, log);
   }
   await server.ready();
   return server;

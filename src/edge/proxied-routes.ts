@@ -13,6 +13,7 @@ import { forwardedAnswerHeaders, forwardedRequestHeaders } from "./headers.ts";
 import { Passage } from "./passage.ts";
 import { limitedBody } from "./request-checks.ts";
 import type { Shares } from "../domain/shares.ts";
+import type { Timers } from "../domain/clock.ts";
 
 declare module "fastify" {
   interface FastifyRequest {
@@ -43,6 +44,7 @@ export interface ProxiedRoutes {
   readonly admitted?: Admitted | undefined;
   /** Adds the edge's own headers to those kept from the caller. */
   readonly headersFor: (request: FastifyRequest, kept: IncomingHttpHeaders) => IncomingHttpHeaders;
+  readonly timers: Timers;
   /** The upstream creates its own request ids, which its problem documents contain. */
   readonly ownRequestIds?: boolean;
 }
@@ -97,11 +99,11 @@ function continueTrace({ span }: FastifyRequest, headers: IncomingHttpHeaders): 
 
 /** Returns the hooks that rewrite a request and its response. */
 function replyOptions(log: Logger, routes: ProxiedRoutes): ReplyOptions {
-  const { upstream, headersFor, ownRequestIds = false } = routes;
+  const { upstream, headersFor, ownRequestIds = false, timers } = routes;
   const latency = metrics.edgeUpstream.labels(upstream);
   return {
     rewriteRequestHeaders: (request: FastifyRequest, headers: IncomingHttpHeaders): IncomingHttpHeaders => {
-      request.forwardedAt = performance.now();
+      request.forwardedAt = timers.monotonic();
       const kept = forwardedRequestHeaders(headers);
       if (request.method === "GET" || request.method === "HEAD") {
         delete kept["content-length"];
@@ -116,7 +118,7 @@ function replyOptions(log: Logger, routes: ProxiedRoutes): ReplyOptions {
       if (request?.passage !== undefined) {
         const kept = forwardedAnswerHeaders(headers);
         request.answeredByUpstream = true;
-        latency.observe((performance.now() - request.forwardedAt) / 1_000);
+        latency.observe((timers.monotonic() - request.forwardedAt) / 1_000);
         if (!ownRequestIds) {
           kept["x-request-id"] = request.id;
         }

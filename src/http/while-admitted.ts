@@ -2,6 +2,7 @@
 
 import { traceFields } from "../observability/tracer.ts";
 import type { FastifyReply } from "fastify";
+import type { Timers } from "../domain/clock.ts";
 
 /** Interval of the checks, in milliseconds. They read memory, where a revocation arrives within some milliseconds. */
 const CHECK_EVERY_MS = 50;
@@ -11,6 +12,7 @@ export type IsAdmitted = () => Promise<boolean>;
 
 export interface WhileAdmitted {
   readonly isAdmitted: IsAdmitted;
+  readonly timers: Timers;
   /** Called once, when the caller is no longer admitted or (`unknown`) its state cannot be checked. */
   readonly onEnd: (why: "revoked" | "unknown") => void;
   /** Interval of the checks, in milliseconds. */
@@ -22,11 +24,16 @@ export interface WhileAdmitted {
  *
  * @returns function that stops the checks
  */
-export function whileAdmitted({ isAdmitted, onEnd, everyMs = CHECK_EVERY_MS }: WhileAdmitted): () => void {
+export function whileAdmitted({
+  isAdmitted,
+  timers,
+  onEnd,
+  everyMs = CHECK_EVERY_MS,
+}: WhileAdmitted): () => void {
   let state: "idle" | "checking" | "ended" = "idle";
   const stop = (): void => {
     state = "ended";
-    clearInterval(timer);
+    timers.cancel(timer);
   };
   const check = async (): Promise<void> => {
     state = "checking";
@@ -41,21 +48,23 @@ export function whileAdmitted({ isAdmitted, onEnd, everyMs = CHECK_EVERY_MS }: W
       onEnd(admitted === undefined ? "unknown" : "revoked");
     }
   };
-  const timer = setInterval(() => {
+  const timer = timers.every(everyMs, () => {
     if (state === "idle") {
       void check();
     }
-  }, everyMs).unref();
+  });
+  timer.unref();
   return stop;
 }
 
 /** Breaks the connection when the caller is no longer admitted, so that it notices that the response is incomplete. */
 export function breakOffUnlessAdmitted(
   reply: FastifyReply,
-  { isAdmitted, everyMs }: Omit<WhileAdmitted, "onEnd">,
+  { isAdmitted, timers, everyMs }: Omit<WhileAdmitted, "onEnd">,
 ): void {
   const stop = whileAdmitted({
     isAdmitted,
+    timers,
     ...(everyMs === undefined ? {} : { everyMs }),
     onEnd: () => {
       const { id, span, log } = reply.request;

@@ -9,12 +9,14 @@ import type { Logger } from "./logger.ts";
 import { metrics } from "./metrics.ts";
 import { metricsText } from "./process-metrics.ts";
 import { failedChecks, type ReadinessCheck, readinessNotes } from "../runtime/readiness.ts";
+import type { Timer, Timers } from "../domain/clock.ts";
 
 export interface MetricsServerOptions {
   /** Address of the listener; port 0 is any free one. */
   readonly listen: ListenAddress;
   /** Returns the current checks, which change while the process starts. */
   readonly readiness: () => readonly ReadinessCheck[];
+  readonly timers: Timers;
   readonly log: Logger;
 }
 
@@ -63,7 +65,7 @@ function createReadiness({ readiness: checks, log }: MetricsServerOptions): Read
 }
 
 /** Updates the metric of checks outside of scrapes, because a check may take long. */
-function watchChecks({ readiness, log }: MetricsServerOptions): NodeJS.Timeout {
+function watchChecks({ readiness, timers, log }: MetricsServerOptions): Timer {
   const look = async (): Promise<void> => {
     const checks = readiness();
     const failing = new Set((await failedChecks(checks)).map(({ name }) => name));
@@ -73,9 +75,9 @@ function watchChecks({ readiness, log }: MetricsServerOptions): NodeJS.Timeout {
       metrics.checkOk.set({ check: name }, failing.has(name) ? 0 : 1);
     }
   };
-  const timer = setInterval(() => {
+  const timer = timers.every(CHECKS_EVERY_MS, () => {
     look().catch((error: unknown) => log.warn({ err: error }, "the readiness checks could not be made"));
-  }, CHECKS_EVERY_MS);
+  });
   return timer.unref();
 }
 
@@ -126,7 +128,7 @@ export async function startMetricsServer(options: MetricsServerOptions): Promise
   return {
     address,
     close: async () => {
-      clearInterval(watched);
+      options.timers.cancel(watched);
       await closeAtOnce(server);
     },
   };

@@ -1,5 +1,6 @@
 /** Measures the delay of this process's own timers, which distorts what it measures of others. */
 import { monitorEventLoopDelay } from "node:perf_hooks";
+import type { Timers } from "../domain/clock.ts";
 
 /** A finer resolution wakes an idle process more often. Delays are underestimated by up to this. */
 const RESOLUTION_MS = 100;
@@ -11,20 +12,20 @@ export interface OwnDelay {
   stop(): void;
 }
 
-export function measureOwnDelay(): OwnDelay {
+export function measureOwnDelay(timers: Timers): OwnDelay {
   const histogram = monitorEventLoopDelay({ resolution: RESOLUTION_MS });
   histogram.enable();
   let lastWindowMs = 0;
   const currentMs = (): number => (histogram.count === 0 ? 0 : histogram.max / 1e6 - RESOLUTION_MS);
-  const timer = setInterval(() => {
+  const timer = timers.every(WINDOW_MS, () => {
     lastWindowMs = currentMs();
     histogram.reset();
-  }, WINDOW_MS);
+  });
   timer.unref();
   return {
     ms: () => Math.max(lastWindowMs, currentMs()),
     stop: () => {
-      clearInterval(timer);
+      timers.cancel(timer);
       histogram.disable();
     },
   };

@@ -29,7 +29,8 @@ import {
   touchVersions,
 } from "../database/repositories/tokens/clients.ts";
 import { useAssertion } from "../database/repositories/tokens/workload-credentials.ts";
-import { type Clock, type GuardedClock, monotonic } from "../domain/clock.ts";
+import type { Clock, GuardedClock } from "../domain/clock.ts";
+import { machineTimers } from "../runtime/machine-timers.ts";
 import { type Cells, isAway } from "../domain/regions.ts";
 import { clockReadiness, clockSkewJob, homeSkewJob } from "../observability/clock-skew.ts";
 import type { Logger } from "../observability/logger.ts";
@@ -156,8 +157,8 @@ function createAuthenticator(
   { audiences, ...noting }: Authenticating,
 ): ClientAuthenticator {
   return createClientAuthenticator({
-    findClient: createClientLookup(pools.issuer),
-    findRetiredClient: createRetiredClientLookup(pools.issuer, clock),
+    findClient: createClientLookup(pools.issuer, machineTimers),
+    findRetiredClient: createRetiredClientLookup(pools.issuer, clock, machineTimers),
     verifyAssertion: createAssertionVerifier({
       audiences,
       algorithms: config.clientAssertionAlgs,
@@ -179,11 +180,13 @@ function createOAuth(parts: OAuthParts): OAuth {
     log,
   );
   const lastUsed = createLastUsedRecorder({
+    timers: machineTimers,
     write: async (used) => await touchVersions(pools.issuer, "secret_versions", used),
     clock,
     log,
   });
   const issued = createIssuedTokens({
+    timers: machineTimers,
     append: async (counts) => await appendIssuedTokens(pools.issuer, counts, { clock, randomBytes }),
     clock,
     log,
@@ -201,6 +204,7 @@ function createOAuth(parts: OAuthParts): OAuth {
   const mutualTlsUrl = mutualTlsAddress(config);
   const endpoints = [issuer, mutualTlsUrl].filter((url) => url !== undefined).map(tokenEndpoint);
   return {
+    timers: machineTimers,
     issuer,
     mutualTls: config.mtlsMode !== "off",
     mutualTlsUrl,
@@ -213,7 +217,7 @@ function createOAuth(parts: OAuthParts): OAuth {
       onOldMac: (old) => reMac.note(old),
       onRetiredSecret: tokenRotation.onRetiredSecret,
     }),
-    limits: createTokenLimits(config, monotonic),
+    limits: createTokenLimits(config, machineTimers.monotonic),
     mint: createTokenMint({ issuer, audience, signingKey: keys.signingKey, clock, randomBytes: idBytes }),
     clock,
     issuableFrom: (subject, kid, issuedAt) =>
@@ -271,12 +275,8 @@ type Needs = Pick<OAuthParts, "pools" | "clock"> & {
 function readinessChecks({ pools, clock, temporal, keys, cells }: Needs): readonly ReadinessCheck[] {
   const { api, ingest, issuer } = pools;
   return [
-    databaseReadiness({
-      pools: [api, ingest, issuer],
-      writes: true,
-      monotonic,
-    }),
-    temporalReadiness(temporal, monotonic),
+    databaseReadiness({ pools: [api, ingest, issuer], writes: true, timers: machineTimers }),
+    temporalReadiness(temporal, machineTimers.monotonic),
     {
       name: "keys",
       check: async () => await (isAway(cells) ? requireVerificationKeys(keys) : keys.signingKey()),
@@ -304,7 +304,7 @@ async function createOperatorsApi({
   console,
   ...parts
 }: OperatorsApiParts): Promise<SignetServer> {
-  const shared = { pool: pools.operator, ...parts };
+  const shared = { pool: pools.operator, timers: machineTimers, ...parts };
   const access = await openOperatorAccess({ config, ...shared });
   const reading = {
     tenantPool: pools.api,
@@ -345,10 +345,10 @@ function openPageParts(config: Config, pool: Pool, temporal: Client) {
 
 async function openStore(options: ApiProcessOptions) {
   const { config } = options;
-  const secrets = await loadServiceSecrets(config, randomBytes);
+  const secrets = await loadServiceSecrets(config, randomBytes, machineTimers);
   const pools = openPools(options);
   await requireUsableDatabase(pools.api, config, config);
-  return { ...secrets, pools, clock: await openProcessClock(options.clock, pools.api) };
+  return { ...secrets, pools, clock: await openProcessClock(options.clock, pools.api, machineTimers) };
 }
 
 /** Starts these jobs, and those of every api. */
@@ -356,7 +356,7 @@ function startMeasures(
   { clock, log }: Pick<OAuthParts, "clock" | "log">,
   jobs: readonly UpkeepJob[],
 ): Upkeep {
-  return startUpkeep([clockSkewJob(clock, log), publishRefusals.job(log), ...jobs], log);
+  return startUpkeep([clockSkewJob(clock, log), publishRefusals.job(log), ...jobs], machineTimers, log);
 }
 
 /** Starts the api process. Resolves when it listens. */
@@ -370,10 +370,10 @@ export async function startApi(options: ApiProcessOptions): Promise<ApiProcess> 
   const knowing = { clock: ownClock, log, config, cells, pools, keyring, tenantLimits };
   const { clock, tokenClock, keys, setKeys, jobs, revocation } = await openKnowledge(knowing);
   const { follower } = revocation;
-  const shared = { clock, randomBytes, log };
+  const shared = { clock, timers: machineTimers, randomBytes, log };
   const signing = { ...shared, config, pools, keyring, keys, setKeys };
   const oauth = createOAuth({ ...signing, pepper, view: follower.view });
-  const receipts = createReceipts({ pool: pools.issuer, region: config.region, monotonic, ...shared });
+  const receipts = createReceipts({ pool: pools.issuer, region: config.region, ...shared });
   const revoking = { ...shared, keyring, receipts, deadLetterMs: config.deadLetterMs };
   reportUnknownSdk(config, log);
   const { client: temporal, watch } = openTemporal(config, { ...shared, keyring });

@@ -4,6 +4,7 @@ import type { Logger } from "pino";
 import type { Config } from "../config/config.ts";
 import { createWatchedClient, temporalOptions } from "../temporal/client.ts";
 import { type CodecServices, createPayloadCodec } from "../temporal/codec.ts";
+import { machineTimers } from "../runtime/machine-timers.ts";
 
 /** Returns the codec; undefined if `SIGNET_TEMPORAL_CODEC` is off. */
 export function codecOf(
@@ -18,5 +19,5 @@ export function openTemporal(
   config: Config & { readonly temporalAddress: string },
   { log, ...services }: CodecServices & { readonly log: Logger },
 ): ReturnType<typeof createWatchedClient> {
-  return createWatchedClient(temporalOptions(config), codecOf(config, services), log);
+  return createWatchedClient(temporalOptions(config), codecOf(config, services), machineTimers, log);
 }

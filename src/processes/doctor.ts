@@ -7,7 +7,7 @@ import { directUrl, withoutPooler } from "../config/database-settings.ts";
 import { loadServiceSecrets } from "../crypto/service-secrets.ts";
 import { openDatabaseClock } from "../database/database-clock.ts";
 import { createPool } from "../database/pool.ts";
-import { systemClock } from "../domain/clock.ts";
+import { machineTimers, systemClock } from "../runtime/machine-timers.ts";
 import { isAway } from "../domain/regions.ts";
 import { examine, examineBucket, examineOutside, type Finding } from "./doctor/checks.ts";
 import { examineFiles } from "./doctor/files.ts";
@@ -54,7 +54,7 @@ export async function runOutsideDoctor(
 export async function runDoctor({ config: given, replay }: DoctorOptions): Promise<Finding[]> {
   const config = withoutPooler(given);
   const log = createLogger({ level: "silent" });
-  const { keyring } = await loadServiceSecrets(config, randomBytes);
+  const { keyring } = await loadServiceSecrets(config, randomBytes, machineTimers);
   const open = (role: "signet_worker" | "signet_issuer"): ReturnType<typeof createPool> =>
     createPool({ url: config.databaseUrl, role, max: 2, log });
   const [pool, issuer] = [open("signet_worker"), open("signet_issuer")];
@@ -72,7 +72,7 @@ export async function runDoctor({ config: given, replay }: DoctorOptions): Promi
       temporal,
       keyring,
       // If the database does not answer, its check reports it.
-      clock: await openDatabaseClock(pool).catch(() => systemClock),
+      clock: await openDatabaseClock(pool, machineTimers).catch(() => systemClock),
       retentionDays: config.retentionDays,
       log,
       names: hostsOf(

@@ -18,7 +18,8 @@ import { openProcessClock } from "../database/database-clock.ts";
 import { EDGE_ROLE, rolesBeyondEdge } from "../database/edge-login.ts";
 import { createPool, type Pool } from "../database/pool.ts";
 import { databaseReadiness } from "../database/readiness.ts";
-import { type Clock, monotonic } from "../domain/clock.ts";
+import type { Clock } from "../domain/clock.ts";
+import { machineTimers } from "../runtime/machine-timers.ts";
 import { newId } from "../domain/ids.ts";
 import { Admitted } from "../edge/admitted.ts";
 import { openApiConnections } from "../edge/api-connections.ts";
@@ -83,8 +84,9 @@ function limitsOf(config: Config): GatewayServices["limits"] {
 
 function settingsOf(
   config: Config,
-): Pick<GatewayServices, "checks" | "baseUrl" | "bindingRequired" | "limits" | "cells"> {
+): Pick<GatewayServices, "checks" | "baseUrl" | "bindingRequired" | "limits" | "cells" | "timers"> {
   return {
+    timers: machineTimers,
     checks: config.edgeChecks,
     baseUrl: config.publicUrl,
     bindingRequired: !config.development,
@@ -116,7 +118,13 @@ async function openApi(config: Config, log: Logger) {
   }
   try {
     const target = { ...limitsOf(config), connections: API_CONNECTIONS_MAX };
-    const opened = await openApiConnections({ target, files: apiFiles(config), names, log });
+    const opened = await openApiConnections({
+      target,
+      files: apiFiles(config),
+      names,
+      timers: machineTimers,
+      log,
+    });
     return { ...opened, origin: new URL(edgeApiUrl).origin };
   } catch (error) {
     throw error instanceof TrustError ? new ConfigError([error.message]) : error;
@@ -194,15 +202,15 @@ async function openDatabase(
   if (behind === undefined) {
     await checkPowers(pool, config, log);
   }
-  const clock = await openProcessClock(given, pool);
-  const keys = await followKeys(config, { db: pool, clock, log });
+  const clock = await openProcessClock(given, pool, machineTimers);
+  const keys = await followKeys(config, { db: pool, clock, timers: machineTimers, log });
   const revocation = await followRevocations({ process: "edge", config, time: clock, log });
   return {
     clock,
     keys,
     revocation,
     // An edge writes only its own lease.
-    readiness: [databaseReadiness({ pools: [pool], writes: false, monotonic })],
+    readiness: [databaseReadiness({ pools: [pool], writes: false, timers: machineTimers })],
     close: async () => {
       await Promise.all([keys.close(), revocation.close()]);
       await pool.end();
@@ -240,8 +248,9 @@ export async function startEdge(options: EdgeProcessOptions): Promise<EdgeProces
   const mutualTls =
     behind?.mutualTls ?? (await openMutualTls({ config, clock, log, isDenied: revocation.isDenied }));
   const api = behind === undefined ? await openApi(config, log) : undefined;
-  const dispatchers = new Dispatchers();
-  const admitted = new Admitted((token) => revocation.follower.view.verdict(token) === "revoked");
+  const dispatchers = new Dispatchers(machineTimers);
+  const { view } = revocation.follower;
+  const admitted = new Admitted((token) => view.verdict(token) === "revoked", machineTimers);
   const randomBytes = createRandomPool();
   let routes: RouteFile | undefined;
   let gateway: SignetServer | undefined;
@@ -290,7 +299,7 @@ export async function startEdge(options: EdgeProcessOptions): Promise<EdgeProces
     address = await listenOn(plain, config.edgeListen);
   }
   log.info({ edge: formatListen(address), routes: routes.table.length }, "edge started");
-  const measures = startUpkeep([clockSkewJob(clock, log)], log);
+  const measures = startUpkeep([clockSkewJob(clock, log)], machineTimers, log);
   return {
     address,
     readiness,
@@ -298,7 +307,7 @@ export async function startEdge(options: EdgeProcessOptions): Promise<EdgeProces
     close: async () => {
       routes?.close();
       await measures.stop();
-      await Promise.all([mutualTls.close(), plain === undefined ? undefined : closeServer(plain)]);
+      await Promise.all([mutualTls.close(), plain && closeServer(plain, machineTimers)]);
       admitted.close();
       await Promise.all([dispatchers.close(), api?.close(), knowledge.close()]);
     },

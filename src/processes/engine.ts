@@ -1,6 +1,5 @@
 /** Wires the parts of the delivery engine for a worker process. */
 import { randomBytes } from "node:crypto";
-import { setTimeout as delay } from "node:timers/promises";
 import type { Client } from "@temporalio/client";
 import type { Logger } from "pino";
 import { type Config, formatListen } from "../config/config.ts";
@@ -39,6 +38,7 @@ import { createRecorder } from "../webhooks/engine/recorder.ts";
 import { createSigner, type Signer } from "../webhooks/sending/signer.ts";
 import type { SetKeys } from "../webhooks/ssf/set.ts";
 import { loadTargetAuthorities } from "../webhooks/sending/target-authorities.ts";
+import { machineTimers } from "../runtime/machine-timers.ts";
 
 export interface EngineOptions {
   /** This worker's id, written into claims. */
@@ -85,10 +85,11 @@ function createHttp({ config, clock, log }: EngineOptions): HttpSender {
   }
   const own = ownTargets(config);
   // /etc/hosts is read for local development only.
-  const resolver = createHostResolver({ hostsFile: config.development });
+  const resolver = createHostResolver({ hostsFile: config.development, timers: machineTimers });
   return createHttpSender({
     policy: configuredPolicy(config, own),
     clock,
+    timers: machineTimers,
     resolver,
     ...(config.ownAddressesShared === "true"
       ? undefined
@@ -109,6 +110,7 @@ function createOutbound(options: EngineOptions): Outbound {
     access: createReceiverAccess({
       http,
       clock,
+      timers: machineTimers,
       load: async (tenantId, id) => await loadRequestSettings(pool, tenantId, id),
       open: async ({ wrappedDataKey, tenantId }, aad, sealed) =>
         (await keyring.openForTenant(wrappedDataKey, tenantId, aad, sealed)).toString("utf8"),
@@ -125,7 +127,7 @@ function createAttempts(
 ): AttemptService {
   const { worker, config, pool, keyring, clock, log } = options;
   const { deadLetterMs } = config;
-  const recorder = createRecorder({ pool, log, wait: delay });
+  const recorder = createRecorder({ pool, timers: machineTimers, log });
   const sender = createDeliverySender({
     ...outbound,
     clock,
@@ -146,16 +148,17 @@ function createAttempts(
       log,
     }),
     health,
-    slots: new EndpointSlots(config.endpointConcurrency),
-    contentMemory: createContentMemory(pool),
+    slots: new EndpointSlots(config.endpointConcurrency, machineTimers),
+    contentMemory: createContentMemory(pool, machineTimers),
     pace: new EndpointPace(config.failingEndpointRate),
     rateLimitQueues: new RateLimitQueues({
       takeTurns: async (requests, nowMs) => await takeTurns(pool, requests, nowMs),
       clock,
+      timers: machineTimers,
     }),
     recorder,
     clock,
-    wait: delay,
+    timers: machineTimers,
   });
 }
 
@@ -163,7 +166,7 @@ function createAttempts(
 export function createEngine(options: EngineOptions, onQueued: () => void): Engine {
   const { config, pool, clock, log } = options;
   const outbound = createOutbound(options);
-  const ownDelay = measureOwnDelay();
+  const ownDelay = measureOwnDelay(machineTimers);
   const health = new EndpointHealth(ownDelay.ms);
   const failures = new EndpointFailures();
   const attempts = createAttempts(options, outbound, { health, failures });
@@ -188,6 +191,7 @@ export function createEngine(options: EngineOptions, onQueued: () => void): Engi
       pool,
       headerBrand: config.headerBrand,
       clock,
+      timers: machineTimers,
       randomBytes,
       log,
     }),
@@ -202,6 +206,7 @@ export function createEngine(options: EngineOptions, onQueued: () => void): Engi
         attempts,
         health,
         clock,
+        timers: machineTimers,
         randomBytes,
         log,
         claimsPerSecond,

@@ -42,6 +42,7 @@ import type { UpkeepJob } from "../runtime/upkeep.ts";
 import { followHubs } from "./hub-knowledge.ts";
 import { followRevocations, type RunningFollower } from "./revocation.ts";
 import { followKeys, type FollowingKeyStore } from "./signing-keys.ts";
+import { machineTimers } from "../runtime/machine-timers.ts";
 
 const EVERY_MS = 1_000;
 /** All tenants are compared again this often, in case the home cell was restored from a backup. */
@@ -82,8 +83,8 @@ export async function followHome(options: FollowHomeOptions): Promise<KnownOfHom
   const home = { ...config, databaseUrl: url, databaseDirectUrl: undefined };
   await requireReachable(named(config, url));
   const pool = createPool({ url, role: "signet_edge", max: 2, log });
-  const clock = await openDatabaseClock(pool);
-  const keys = await followKeys(home, { db: pool, clock, log });
+  const clock = await openDatabaseClock(pool, machineTimers);
+  const keys = await followKeys(home, { db: pool, clock, timers: machineTimers, log });
   return {
     clock,
     keys: {
@@ -118,7 +119,7 @@ export function openHomePool(config: Config, log: Logger): Pool {
 
 /** Returns a worker's clock, compared with the home cell's as soon as that answers. Work goes on without the home cell. */
 export async function openCellClock(own: GuardedClock, home: Pool, log: Logger): Promise<CellClock> {
-  const clock = new CellClock(own, new DatabaseClock(home));
+  const clock = new CellClock(own, new DatabaseClock(machineTimers, home));
   await clock.home
     .measure()
     .catch((error: unknown) => log.warn({ err: error }, "the home cell's clock is not known yet"));

@@ -3,7 +3,8 @@ import { createRandomPool } from "../crypto/random-pool.ts";
 import type { Config } from "../config/config.ts";
 import { DatabaseClock } from "../database/database-clock.ts";
 import { readVerificationKeys } from "../database/repositories/tokens/signing-keys.ts";
-import { type Clock, type GuardedClock, monotonic, systemClock, unguardedClock } from "../domain/clock.ts";
+import { type Clock, type GuardedClock, unguardedClock } from "../domain/clock.ts";
+import { machineTimers, systemClock } from "../runtime/machine-timers.ts";
 import type { Logger } from "../observability/logger.ts";
 import { HubFollower } from "../revocation/hub-follower.ts";
 import { createHubOpener } from "../revocation/hub-socket.ts";
@@ -35,7 +36,7 @@ export async function followHubs(
 ): Promise<HubKnowledge> {
   const { hubs, leaseKeys, revocationMode: mode } = config;
   const material = await openHubMaterial(config, log);
-  const clock = given === undefined ? new DatabaseClock() : unguardedClock(given);
+  const clock = given === undefined ? new DatabaseClock(machineTimers) : unguardedClock(given);
   let rows = readVerificationKeys("");
   let store: KeyStore | undefined;
   const follower = new HubFollower({
@@ -50,7 +51,7 @@ export async function followHubs(
     },
     clock: systemClock,
     time: clock,
-    monotonic,
+    timers: machineTimers,
     randomBytes: createRandomPool(),
     log,
   });
@@ -60,7 +61,12 @@ export async function followHubs(
     material.close();
     throw new Error("no hub has brought a proof, so neither keys nor the time are known");
   }
-  store = await openKeyStore({ read: async () => await Promise.resolve(rows), clock, log });
+  store = await openKeyStore({
+    read: async () => await Promise.resolve(rows),
+    clock,
+    timers: machineTimers,
+    log,
+  });
   const opened = store;
   return {
     clock,

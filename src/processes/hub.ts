@@ -7,7 +7,7 @@ import { EDGE_ROLE } from "../database/edge-login.ts";
 import { createPool } from "../database/pool.ts";
 import { type FollowerRow, REVOCATION_LINES_CHANNEL } from "../database/repositories/tokens/revocations.ts";
 import { subscribe } from "../database/subscription.ts";
-import { monotonic } from "../domain/clock.ts";
+import { machineTimers, systemClock } from "../runtime/machine-timers.ts";
 import type { Logger } from "../observability/logger.ts";
 import { metrics } from "../observability/metrics.ts";
 import type { ReadinessCheck } from "../runtime/readiness.ts";
@@ -46,6 +46,7 @@ export function hubSubscription(url: string): PrimaryOptions["subscribe"] {
   return async (handlers) =>
     await subscribe({
       ...handlers,
+      timers: machineTimers,
       url,
       role: EDGE_ROLE,
       name: "signet_hub",
@@ -66,7 +67,7 @@ async function openPrimary(
   return new Primary({
     ...options,
     subscribe: hubSubscription(url),
-    monotonic,
+    timers: machineTimers,
     log,
   });
 }
@@ -89,13 +90,13 @@ export async function startHub({
   if (hubs !== undefined) {
     const open = createHubOpener(() => material.current());
     const isDenied = (thumbprint: string): boolean => hub?.deniesCertificate(thumbprint) === true;
-    upstream = new ParentHubs({ hubs, open, identity, onLine, isDenied, monotonic, log });
+    upstream = new ParentHubs({ hubs, open, identity, onLine, isDenied, timers: machineTimers, log });
   } else if (databaseUrl !== undefined) {
     upstream = await openPrimary({ ...config, databaseUrl }, { identity, onLine, log });
   } else {
     throw new ConfigError(["SIGNET_DATABASE_URL or SIGNET_HUBS must be set"]);
   }
-  const relay = new Hub({ upstream, leaseMs: LEASE_MS, monotonic, log });
+  const relay = new Hub({ upstream, leaseMs: LEASE_MS, timers: machineTimers, log });
   hub = relay;
   await upstream.start();
   relay.start();
@@ -103,6 +104,8 @@ export async function startHub({
     hub: relay,
     listen: config.hubListen,
     tls: material.current(),
+    clock: systemClock,
+    timers: machineTimers,
     log,
   });
   renew = (tls) => listener.renew(tls);

@@ -12,7 +12,6 @@ import {
   operatorSettingsFromProcess,
   processEnvironment,
 } from "../config/config.ts";
-import { monotonic } from "../domain/clock.ts";
 import { SignetError } from "../domain/errors.ts";
 import type { Logger } from "../observability/logger.ts";
 import { whyNodeIsTooOld } from "../runtime/package.ts";
@@ -172,7 +171,7 @@ async function examineOutside(): Promise<readonly Finding[] | undefined> {
   if (has("SIGNET_HUBS")) {
     const { examineHubs } = await import("./doctor/hubs.ts");
     const { hubs = [], ...config } = configFromProcess("edge");
-    return await examineHubs({ ...config, hubs }, { monotonic, log: await createLog("silent") });
+    return await examineHubs({ ...config, hubs }, await createLog("silent"));
   }
   if (!has("SIGNET_EDGE_DATABASE_URL")) {
     return undefined;

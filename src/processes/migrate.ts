@@ -7,7 +7,7 @@ import { named } from "../config/database-settings.ts";
 import { requireReachable } from "../database/access.ts";
 import { migrateDatabase } from "../database/migrate.ts";
 import { OF_MIGRATION, unusable } from "../database/unreachable.ts";
-import { systemClock } from "../domain/clock.ts";
+import { machineTimers, systemClock } from "../runtime/machine-timers.ts";
 import type { Logger } from "../observability/logger.ts";
 import { type TemporalOptions, temporalOptions } from "../temporal/client.ts";
 import { ensureNamespace } from "../temporal/namespace.ts";
@@ -16,7 +16,7 @@ import { connectTemporal, whyUnreachable } from "../temporal/unreachable.ts";
 async function prepareNamespace(options: TemporalOptions): Promise<void> {
   const connection = await connectTemporal(options);
   try {
-    await ensureNamespace(connection, options);
+    await ensureNamespace(connection, { ...options, timers: machineTimers });
   } catch (error) {
     throw isGrpcServiceError(error) ? await whyUnreachable(options, error) : error;
   } finally {
@@ -33,6 +33,7 @@ export async function runMigrate(config: Config, log: Logger): Promise<number> {
   const place = named(config, adminUrl);
   await requireReachable(place);
   const applied = await migrateDatabase({
+    timers: machineTimers,
     adminUrl,
     ...(config.databaseUrl === undefined ? {} : { serviceUrl: config.databaseUrl }),
     ...(config.edgeDatabaseUrl === undefined ? {} : { edgeUrl: config.edgeDatabaseUrl }),

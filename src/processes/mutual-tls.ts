@@ -30,6 +30,7 @@ import { mutualTlsProblems } from "../config/mutual-tls.ts";
 import type { Logger } from "../observability/logger.ts";
 import type { ReadinessCheck } from "../runtime/readiness.ts";
 import { clientFiles } from "./certificate-files.ts";
+import { machineTimers } from "../runtime/machine-timers.ts";
 
 export interface MutualTlsOptions {
   readonly config: Config;
@@ -162,7 +163,7 @@ export async function openMutualTls(options: MutualTlsOptions): Promise<MutualTl
     close: async () => {
       files?.close();
       const open = [tlsServer, socketServer].filter((server) => server !== undefined);
-      await Promise.all(open.map(async (server) => await closeServer(server)));
+      await Promise.all(open.map(async (server) => await closeServer(server, machineTimers)));
     },
   };
 }

@@ -5,7 +5,8 @@ import { type DatabaseUrls, directUrl } from "../config/database-settings.ts";
 import { createPool } from "../database/pool.ts";
 import type { FollowerRow } from "../database/repositories/tokens/revocations.ts";
 import { subscribe } from "../database/subscription.ts";
-import { type LearnedClock, monotonic, systemClock } from "../domain/clock.ts";
+import type { LearnedClock } from "../domain/clock.ts";
+import { machineTimers, systemClock } from "../runtime/machine-timers.ts";
 import type { ClientCertificate } from "../http/mutual-tls/client-certificate.ts";
 import type { Logger } from "../observability/logger.ts";
 import { metrics } from "../observability/metrics.ts";
@@ -79,6 +80,7 @@ export async function followRevocations({
       // Pipelined, so that no question waits a round trip for each statement of an acknowledgement.
       await subscribe({
         ...handlers,
+        timers: machineTimers,
         url,
         role: "signet_edge",
         channel: REVOCATION_CHANNEL,
@@ -93,7 +95,7 @@ export async function followRevocations({
     // one, which then stands still.
     clock: systemClock,
     time,
-    monotonic,
+    timers: machineTimers,
     log,
   });
   await follower.start();

@@ -12,6 +12,7 @@ import type { ClientRecord, SecretVersionRecord } from "../database/repositories
 import type { Clock } from "../domain/clock.ts";
 import type { Logger } from "../observability/logger.ts";
 import { rotationRules } from "../config/rotation-settings.ts";
+import { machineTimers } from "../runtime/machine-timers.ts";
 
 /** Rotations are rare, and none holds a connection for long. */
 const CONNECTIONS_MAX = 4;
@@ -56,7 +57,7 @@ export function createTokenRotation(parts: RotationParts): TokenRotation {
   const sources = { clock, randomBytes };
   const pool = openRotatorPool(parts);
   const append = createRotationLog("client", sources);
-  const notices = createRotationNotices({ pool, clock, append, log });
+  const notices = createRotationNotices({ pool, clock, timers: machineTimers, append, log });
   const rules = rotationRules(config);
   return {
     rotation: new TokenRotationService({ ...sources, pool, pepper, rules, notices, append, log }),

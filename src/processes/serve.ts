@@ -21,7 +21,7 @@ import { patientFetch } from "./demo/patient-fetch.ts";
 import { inTime } from "./demo/tenant-api.ts";
 import { startDemoReceiver } from "./demo/demo-receiver.ts";
 import type { EdgeAccess } from "./demo/edge-demo.ts";
-import { monotonic, systemClock } from "../domain/clock.ts";
+import { machineTimers, systemClock } from "../runtime/machine-timers.ts";
 import { lockHome } from "./embedded/lock.ts";
 import { requireFreePort } from "./embedded/ports.ts";
 import { startUpError } from "./embedded/start-up-error.ts";
@@ -87,7 +87,7 @@ type DemoParts = Pick<Start, "closers" | "screen" | "detail">;
 
 async function prepareDemo(config: ReadyConfig, { screen, detail }: DemoParts): Promise<DemoOptions> {
   const operatorToken = await loadOperatorToken(config, randomBytes);
-  const patience = { say: screen.say, wait: delay, monotonicMs: monotonic };
+  const patience = { say: screen.say, wait: delay, monotonicMs: machineTimers.monotonic };
   const calls = patientFetch(inTime(lightFetch), patience);
   return {
     fetch: calls,
@@ -221,7 +221,12 @@ async function openFront(ready: ReadyConfig, { config, log, closers, screen, sto
   add([...api.readiness, ...(edge?.readiness ?? []), STARTING]);
   const parts = ["api", "worker", ...(edge === undefined ? [] : ["edge" as const])] as const;
   exportMetrics("serve", parts, config.region);
-  const metrics = await startMetricsServer({ listen: config.metricsListen, readiness: () => readiness, log });
+  const metrics = await startMetricsServer({
+    listen: config.metricsListen,
+    readiness: () => readiness,
+    timers: machineTimers,
+    log,
+  });
   closers.addWork(async () => await metrics.close());
   stopping.throwIfAborted();
   step.done(`http://${formatListen(config.apiListen)}`);
@@ -243,7 +248,7 @@ async function untilTemporal(
   { screen }: Pick<Start, "screen">,
 ): Promise<void> {
   try {
-    await within(TEMPORAL_START_MS, temporal);
+    await within(machineTimers, TEMPORAL_START_MS, temporal);
   } catch (error) {
     if (!(error instanceof NoAnswerError)) {
       throw error;
@@ -323,7 +328,7 @@ export async function startServe(
     // The size of a terminal in another session changes without a signal.
     columns: () => (stdout.isTTY ? stdout.getWindowSize()[0] : undefined),
     paint: painter(wantsColour(stdout.isTTY)),
-    monotonicMs: monotonic,
+    monotonicMs: machineTimers.monotonic,
   });
   const detail = (line: string): void => (verbose ? screen.say(`  ${line}`) : undefined);
   stopping.addEventListener("abort", () => {

@@ -17,6 +17,7 @@ import {
   openKeyStore,
 } from "../tokens/signing-keys/key-store.ts";
 import { type KeyAlgorithms, rotateSigningKeys } from "../tokens/signing-keys/rotate.ts";
+import { machineTimers } from "../runtime/machine-timers.ts";
 
 /**
  * How often an api looks whether the keys of access tokens are due, as the schedule does for those of security events. A
@@ -55,10 +56,10 @@ export async function openSigningKeys(parts: SigningKeyParts): Promise<ApiKeys> 
   const algs = keyAlgorithms(config);
   const open = async (purpose: KeyPurpose): Promise<KeyStore> => {
     await ensureSigningKey({ db: pools.operator, keyring, clock, purpose, alg: algs[purpose] });
-    return await openKeyStore({ db: pools.issuer, keyring, purpose, clock, log });
+    return await openKeyStore({ db: pools.issuer, keyring, purpose, clock, timers: machineTimers, log });
   };
   const [keys, setKeys] = await Promise.all([open("access"), open("set")]);
-  const services = { pool: pools.operator, keyring, clock, randomBytes, algs };
+  const services = { pool: pools.operator, keyring, clock, timers: machineTimers, randomBytes, algs };
   return {
     keys: { ...keys, close: follow(config, [keys, setKeys], log) },
     setKeys,
@@ -91,7 +92,15 @@ export async function openSetKeys(parts: SetKeyParts): Promise<KeyStore> {
       log.warn({ err: error }, "the first key of security events could not be created"),
     );
   }
-  return await openKeyStore({ db: pools.worker, keyring, purpose, optional: true, clock, log });
+  return await openKeyStore({
+    db: pools.worker,
+    keyring,
+    purpose,
+    optional: true,
+    clock,
+    timers: machineTimers,
+    log,
+  });
 }
 
 /** Opens a key store and reads it again whenever a key changes. */
@@ -110,6 +119,7 @@ function follow(config: DatabaseUrls, stores: readonly KeyStore[], log: Logger):
   const listener = listen({
     url: directUrl(config),
     channels: { [SIGNING_KEYS_CHANNEL]: () => stores.forEach(refresh) },
+    timers: machineTimers,
     log,
   });
   return async () => {

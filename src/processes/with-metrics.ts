@@ -8,6 +8,7 @@ import type { ReadinessCheck } from "../runtime/readiness.ts";
 import { startTracing, type TracingConfig, tracingOptions } from "../observability/tracing.ts";
 import { VERSION } from "../runtime/package.ts";
 import { within } from "../runtime/within.ts";
+import { machineTimers } from "../runtime/machine-timers.ts";
 
 const TRACES_END_MS = 2_000;
 
@@ -39,7 +40,7 @@ export async function openTracing(
   }
   const close = await startTracing(options);
   return async () => {
-    await within(TRACES_END_MS, close()).catch(() => undefined);
+    await within(machineTimers, TRACES_END_MS, close()).catch(() => undefined);
   };
 }
 
@@ -59,7 +60,12 @@ export async function withMetrics(
   const { name, parts } = typeof process === "string" ? { name: process, parts: [process] } : process;
   exportMetrics(name, parts, region);
   let readiness = notReady("still starting");
-  const metrics = await startMetricsServer({ listen: metricsListen, readiness: () => readiness, log });
+  const metrics = await startMetricsServer({
+    listen: metricsListen,
+    readiness: () => readiness,
+    timers: machineTimers,
+    log,
+  });
   const endTraces = await openTracing(name, config);
   try {
     const running = await start();

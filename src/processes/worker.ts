@@ -24,7 +24,8 @@ import { OUTBOX_CHANNEL } from "../database/repositories/webhooks/events.ts";
 import type { Dispatcher } from "../webhooks/engine/dispatcher.ts";
 import { createEngine, type Engine } from "./engine.ts";
 import { handBackOwn } from "../webhooks/engine/hand-back.ts";
-import { type GuardedClock, monotonic } from "../domain/clock.ts";
+import type { GuardedClock } from "../domain/clock.ts";
+import { machineTimers } from "../runtime/machine-timers.ts";
 import { newId } from "../domain/ids.ts";
 import { isAway } from "../domain/regions.ts";
 import { clockReadiness } from "../observability/clock-skew.ts";
@@ -88,6 +89,7 @@ async function connect({ config, log, stopping }: WorkerProcessOptions): Promise
 async function connectReplaced(options: WorkerProcessOptions): Promise<ReplacedConnection<NativeConnection>> {
   const temporal = temporalOptions(options.config);
   return new ReplacedConnection(await connect(options), {
+    timers: machineTimers,
     apiKey: temporal.apiKey,
     connect: async () => await connectNative(temporal),
     probe: async (connection) =>
@@ -150,7 +152,13 @@ async function runWorkers(
           ...createReplayActivities(replays.runner),
           ...createSigningKeyActivities(signingKeys),
           ...createCheckpointActivities(checkpoints, log),
-          ...createPurgeActivities({ pool, clock, log, retentionDays: config.retentionDays }),
+          ...createPurgeActivities({
+            pool,
+            clock,
+            log,
+            retentionDays: config.retentionDays,
+            timers: machineTimers,
+          }),
           ...createRotateActivities({
             pool: rotatorPool,
             rules: rotationRules(config),
@@ -172,7 +180,7 @@ async function watchWorkflowThreads(config: Config): Promise<never> {
       return;
     }
     useLeanWorkflowThreads({
-      monotonicMs: monotonic,
+      timers: machineTimers,
       onStuck: (silentMs) => reject(new Error(`a workflow thread has not answered for ${silentMs} ms`)),
     });
   });
@@ -194,6 +202,7 @@ function listenForWork(
       .catch((error: unknown) => log.warn({ err: error }, "changed signing keys could not be read"));
   };
   return listen({
+    timers: machineTimers,
     url: config.databaseUrl,
     channels: {
       [OUTBOX_CHANNEL]: (payload) => dispatcher.notified(payload ?? ""),
@@ -243,7 +252,7 @@ async function openClock(
   { config, log }: WorkerProcessOptions,
   pool: Pool,
 ): Promise<{ readonly clock: GuardedClock; readonly home: Pool | undefined }> {
-  const own = await openDatabaseClock(pool);
+  const own = await openDatabaseClock(pool, machineTimers);
   const home = isAway(cellsOf(config)) ? openHomePool(config, log) : undefined;
   return { clock: home === undefined ? own : await openCellClock(own, home, log), home };
 }
@@ -254,21 +263,18 @@ export async function startWorker(given: WorkerProcessOptions): Promise<WorkerPr
   const options = { ...given, config: withoutPooler(given.config) };
   const { config, log } = options;
   await installTemporalRuntime(log);
-  const { keyring } = await loadServiceSecrets(config, randomBytes);
+  const { keyring } = await loadServiceSecrets(config, randomBytes, machineTimers);
   const means = await loadCheckpointMeans(config, randomBytes, log);
   reportUnknownSdk(config, log);
   const stuck = watchWorkflowThreads(config);
-  const pool = createPool({
-    url: config.databaseUrl,
-    role: "signet_worker",
-    max: config.databaseConnections,
-    log,
-  });
+  const { databaseUrl: url, databaseConnections: max } = config;
+  const pool = createPool({ url, role: "signet_worker", max, log });
   const rotatorPool = openRotatorPool(options);
   await requireUsableDatabase(pool, config, given.config);
   const { clock, home } = await openClock(options, pool);
-  const operatorPool = createPool({ url: config.databaseUrl, role: "signet_operator", max: 2, log });
-  const signingKeys = { pool: operatorPool, keyring, clock, randomBytes, algs: keyAlgorithms(config) };
+  const operatorPool = createPool({ url, role: "signet_operator", max: 2, log });
+  const algs = keyAlgorithms(config);
+  const signingKeys = { pool: operatorPool, keyring, clock, timers: machineTimers, randomBytes, algs };
   const checkpoints = await openCheckpointSigner(means, { config, pool, operatorPool, clock, log });
   let hint: (count: number) => void = () => undefined;
   const worker = newId("key", clock.now(), randomBytes);
@@ -286,9 +292,9 @@ export async function startWorker(given: WorkerProcessOptions): Promise<WorkerPr
     throw await whyUnreachable(temporalOptions(config), error);
   });
   const dispatcher = engine.createDispatcher(temporal);
-  const watching = startUpkeep([replaced.watch(workers, dispatcher)], log);
+  const watching = startUpkeep([replaced.watch(workers, dispatcher)], machineTimers, log);
   hint = (count) => dispatcher.hint(count);
-  const revocations = requestCheckpoints(config.databaseUrl, temporal, log);
+  const revocations = requestCheckpoints(url, temporal, log);
   const upkeep = startWorkerUpkeep({
     worker,
     options,
@@ -305,8 +311,8 @@ export async function startWorker(given: WorkerProcessOptions): Promise<WorkerPr
   logStarted(options);
   return {
     readiness: [
-      databaseReadiness({ pools: [pool], writes: true, monotonic }),
-      temporalReadiness(temporal, monotonic),
+      databaseReadiness({ pools: [pool], writes: true, timers: machineTimers }),
+      temporalReadiness(temporal, machineTimers.monotonic),
       clockReadiness(clock),
     ],
     failed: Promise.race([stuck, workers.run.then(async () => await new Promise<never>(() => undefined))]),

@@ -2,7 +2,7 @@
 import type { FollowerRow } from "../database/repositories/tokens/revocations.ts";
 import type { Logger } from "../observability/logger.ts";
 import type { Request } from "./hub-messages.ts";
-import type { Monotonic } from "./lease.ts";
+import type { Timer, Timers } from "../domain/clock.ts";
 
 /** Pause before followers are reported, so that many are reported together. */
 const REPORT_AFTER_MS = 10;
@@ -30,7 +30,7 @@ export interface FollowerRegister {
 
 interface ReportOptions {
   readonly upstream: FollowerRegister;
-  readonly monotonic: Monotonic;
+  readonly timers: Timers;
   readonly log: Logger;
 }
 
@@ -45,8 +45,8 @@ export class FollowerReports {
   /** The latest connection over which each follower follows. An earlier one may end later. */
   readonly #over = new Map<number, Reporting>();
   readonly #unreported = new Set<number>();
-  #all: NodeJS.Timeout | undefined;
-  #reporting: NodeJS.Timeout | undefined;
+  #all: Timer | undefined;
+  #reporting: Timer | undefined;
   #stopped = false;
 
   constructor(options: ReportOptions) {
@@ -54,13 +54,13 @@ export class FollowerReports {
   }
 
   start(): void {
-    this.#all = setInterval(() => this.#reportLater(this.#followers.keys()), REPORT_ALL_MS);
+    this.#all = this.#options.timers.every(REPORT_ALL_MS, () => this.#reportLater(this.#followers.keys()));
   }
 
   stop(): void {
     this.#stopped = true;
-    clearInterval(this.#all);
-    clearTimeout(this.#reporting);
+    this.#options.timers.cancel(this.#all);
+    this.#options.timers.cancel(this.#reporting);
   }
 
   /** Adds a follower. @returns false if the connection has too many */
@@ -71,7 +71,7 @@ export class FollowerReports {
     connection.followers.add(follower.lockKey);
     this.#over.set(follower.lockKey, connection);
     const sequence = this.#followers.get(follower.lockKey)?.sequence ?? 0;
-    this.#followers.set(follower.lockKey, { ...follower, sequence, at: this.#options.monotonic() });
+    this.#followers.set(follower.lockKey, { ...follower, sequence, at: this.#options.timers.monotonic() });
     this.#reportLater([follower.lockKey]);
     return true;
   }
@@ -80,7 +80,7 @@ export class FollowerReports {
   apply(connection: Reporting, { lockKey, sequence, sinceMs }: Extract<Request, { type: "applied" }>): void {
     const known = this.#followers.get(lockKey);
     if (known !== undefined && this.#over.get(lockKey) === connection) {
-      const at = this.#options.monotonic() - Math.max(0, sinceMs);
+      const at = this.#options.timers.monotonic() - Math.max(0, sinceMs);
       this.#followers.set(lockKey, { ...known, sequence, at });
       this.#reportLater([lockKey]);
     }
@@ -105,7 +105,7 @@ export class FollowerReports {
     if (this.#stopped) {
       return;
     }
-    this.#reporting ??= setTimeout(() => {
+    this.#reporting ??= this.#options.timers.after(pauseMs, () => {
       this.#reporting = undefined;
       const keys = [...this.#unreported];
       this.#unreported.clear();
@@ -115,7 +115,7 @@ export class FollowerReports {
           this.#options.log.debug({ err: error }, "followers were not reported");
           this.#reportLater(keys, REPORT_AGAIN_MS);
         });
-    }, pauseMs);
+    });
   }
 
   #lose(lost: readonly number[], stopped: boolean): void {
@@ -126,7 +126,7 @@ export class FollowerReports {
     }
     this.#options.upstream.lose(lockKeys, stopped).catch((error: unknown) => {
       this.#options.log.debug({ err: error }, "lost followers were not reported");
-      setTimeout(() => this.#lose(lockKeys, stopped), REPORT_AGAIN_MS).unref();
+      this.#options.timers.after(REPORT_AGAIN_MS, () => this.#lose(lockKeys, stopped)).unref();
     });
   }
 }

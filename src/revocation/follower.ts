@@ -3,7 +3,6 @@
  * revocations, then polls for new ones: every 50 ms while tokens are checked, otherwise every 150. Notifications make
  * denials fast; the polls make them reliable.
  */
-import { setTimeout as delay } from "node:timers/promises";
 import type { Pool, Queryable } from "../database/pool.ts";
 import {
   readAllRevocations,
@@ -17,11 +16,10 @@ import {
   removeFollower,
 } from "../database/repositories/tokens/revocations.ts";
 import type { Subscription, SubscriptionOptions } from "../database/subscription.ts";
-import type { Clock, LearnedClock } from "../domain/clock.ts";
+import type { Clock, LearnedClock, Timer, Timers } from "../domain/clock.ts";
 import { KeptConnection } from "../runtime/kept-connection.ts";
 import { afterLoopTime, withinLoopTime } from "../runtime/loop-time.ts";
 import type { Logger } from "../observability/logger.ts";
-import type { Monotonic } from "./lease.ts";
 import { processId } from "./receipt.ts";
 import { RevocationView } from "./view.ts";
 
@@ -70,15 +68,15 @@ export interface FollowerOptions {
   readonly clock: Clock;
   /** The database's time, which its answers bring. Tokens must be checked by it. */
   readonly time: LearnedClock;
-  readonly monotonic: Monotonic;
+  readonly timers: Timers;
   readonly log: Logger;
 }
 
 export class RevocationFollower {
   readonly view: RevocationView;
   readonly #options: FollowerOptions;
-  #asks: NodeJS.Timeout | undefined;
-  #sweeps: NodeJS.Timeout | undefined;
+  #asks: Timer | undefined;
+  #sweeps: Timer | undefined;
   readonly #kept: KeptConnection<Subscription>;
   /** The connection over which everything was read. */
   #subscription: Subscription | undefined;
@@ -94,7 +92,7 @@ export class RevocationFollower {
   /** Called with every answer over either connection. */
   #onAnswer: () => void = () => undefined;
   #beginning: Promise<void> = Promise.resolve();
-  #registering: NodeJS.Timeout | undefined;
+  #registering: Timer | undefined;
 
   constructor(options: FollowerOptions) {
     this.#options = options;
@@ -111,7 +109,7 @@ export class RevocationFollower {
         options.log.warn({ err: error }, NOT_FOLLOWED);
       },
       onFailed: (error) => options.log.warn({ err: error }, NOT_FOLLOWED),
-      monotonic: options.monotonic,
+      timers: options.timers,
       patienceMs: OPENING_MS,
     });
   }
@@ -119,7 +117,7 @@ export class RevocationFollower {
   /** Starts to follow. Resolves after the first attempt to read everything, even if it failed. */
   async start(): Promise<void> {
     this.#askLater();
-    this.#sweeps = setInterval(() => this.#sweep(), SWEEP_EVERY_MS).unref();
+    this.#sweeps = this.#options.timers.every(SWEEP_EVERY_MS, () => this.#sweep()).unref();
     await this.#kept.start();
     await this.#beginning;
   }
@@ -147,10 +145,10 @@ export class RevocationFollower {
   }
 
   async stop(): Promise<void> {
-    clearTimeout(this.#asks);
-    clearInterval(this.#sweeps);
+    this.#options.timers.cancel(this.#asks);
+    this.#options.timers.cancel(this.#sweeps);
     await this.#beginning;
-    clearTimeout(this.#registering);
+    this.#options.timers.cancel(this.#registering);
     await this.#leave();
     const { connection } = this.#kept;
     this.#kept.stop();
@@ -162,9 +160,13 @@ export class RevocationFollower {
     const subscription = this.#subscription;
     if (subscription !== undefined) {
       const leaving = removeFollower(subscription.db, this.#options.identity.lockKey);
-      await withinLoopTime(LISTENING_SILENT_MS, leaving, () => void subscription.close()).catch(
-        (error: unknown) =>
-          this.#options.log.debug({ err: error }, "this process is still listed as a follower"),
+      await withinLoopTime(
+        this.#options.timers,
+        LISTENING_SILENT_MS,
+        leaving,
+        () => void subscription.close(),
+      ).catch((error: unknown) =>
+        this.#options.log.debug({ err: error }, "this process is still listed as a follower"),
       );
     }
   }
@@ -182,13 +184,10 @@ export class RevocationFollower {
 
   #askLater(): void {
     const isUnused = this.view.unusedMs > UNUSED_AFTER_MS;
-    this.#asks = setTimeout(
-      () => {
-        this.#askLater();
-        void this.#ask();
-      },
-      isUnused ? ASK_UNUSED_MS : ASK_EVERY_MS,
-    );
+    this.#asks = this.#options.timers.after(isUnused ? ASK_UNUSED_MS : ASK_EVERY_MS, () => {
+      this.#askLater();
+      void this.#ask();
+    });
   }
 
   /** Registers over an open connection, and reads everything over it. */
@@ -226,7 +225,12 @@ export class RevocationFollower {
     const { identity, leaseMs, log } = this.#options;
     const registering = registerFollower(subscription.db, { ...identity, leaseMs });
     try {
-      await withinLoopTime(LISTENING_SILENT_MS, registering, () => void subscription.close());
+      await withinLoopTime(
+        this.#options.timers,
+        LISTENING_SILENT_MS,
+        registering,
+        () => void subscription.close(),
+      );
       this.#acknowledged = 0;
       void this.#acknowledge();
     } catch (error) {
@@ -237,15 +241,15 @@ export class RevocationFollower {
 
   /** Never while everything is read over the connection: that is one transaction, which writes nothing. */
   #registerLater(subscription: Subscription): void {
-    clearTimeout(this.#registering);
+    this.#options.timers.cancel(this.#registering);
     if (this.#kept.connection === subscription) {
-      this.#registering = setTimeout(() => {
+      this.#registering = this.#options.timers.after(REGISTER_AGAIN_MS, () => {
         if (this.#subscription === subscription) {
           void this.#register(subscription);
         } else {
           this.#registerLater(subscription);
         }
-      }, REGISTER_AGAIN_MS);
+      });
     }
   }
 
@@ -265,11 +269,11 @@ export class RevocationFollower {
     this.#asking = true;
     this.#unexplained = false;
     try {
-      const sentAt = this.#options.monotonic();
+      const sentAt = this.#options.timers.monotonic();
       await this.#learnOver(subscription);
       // When the loop is late, so are its timers. Then the next question goes out in the turn that reads this answer.
-      if (this.#unexplained || this.#options.monotonic() - sentAt > ASK_EVERY_MS) {
-        setImmediate(() => void this.#ask());
+      if (this.#unexplained || this.#options.timers.monotonic() - sentAt > ASK_EVERY_MS) {
+        this.#options.timers.soon(() => void this.#ask());
       }
     } catch (error) {
       this.#lose(subscription, error);
@@ -282,7 +286,12 @@ export class RevocationFollower {
   async #learnOver(subscription: Subscription): Promise<void> {
     this.#kept.expect();
     const learning = this.#learnFrom(subscription.db);
-    await withinLoopTime(LISTENING_SILENT_MS, learning, () => void subscription.close());
+    await withinLoopTime(
+      this.#options.timers,
+      LISTENING_SILENT_MS,
+      learning,
+      () => void subscription.close(),
+    );
     this.#kept.heard();
   }
 
@@ -291,7 +300,13 @@ export class RevocationFollower {
     const question = this.view.ask(true);
     const news = await readAllRevocations(
       subscription.db,
-      async (answer) => await withinLoopTime(READING_SILENT_MS, answer, () => void subscription.close()),
+      async (answer) =>
+        await withinLoopTime(
+          this.#options.timers,
+          READING_SILENT_MS,
+          answer,
+          () => void subscription.close(),
+        ),
       (page) => this.view.gather(page),
     );
     const result = this.view.learn(question, news);
@@ -317,9 +332,9 @@ export class RevocationFollower {
   /** Acknowledges over the connection for notifications: a process that cannot receive them must not claim to. */
   async #acknowledge(): Promise<void> {
     const subscription = this.#subscription;
-    const { monotonic, identity } = this.#options;
+    const { timers, identity } = this.#options;
     if (this.#applied.sequence !== this.view.applied) {
-      this.#applied = { sequence: this.view.applied, at: monotonic() };
+      this.#applied = { sequence: this.view.applied, at: timers.monotonic() };
     }
     if (this.#acknowledging || subscription === undefined) {
       return;
@@ -327,9 +342,9 @@ export class RevocationFollower {
     this.#acknowledging = true;
     try {
       while (this.#acknowledged !== this.view.applied && this.#subscription === subscription) {
-        await delay(ACKNOWLEDGE_AFTER_MS + (identity.lockKey % ACKNOWLEDGE_SPREAD_MS));
+        await this.#options.timers.sleep(ACKNOWLEDGE_AFTER_MS + (identity.lockKey % ACKNOWLEDGE_SPREAD_MS));
         const { sequence, at } = this.#applied;
-        await acknowledge(subscription.db, identity.lockKey, { sequence, sinceMs: monotonic() - at });
+        await acknowledge(subscription.db, identity.lockKey, { sequence, sinceMs: timers.monotonic() - at });
         this.#acknowledged = sequence;
       }
     } catch (error) {
@@ -344,13 +359,13 @@ export class RevocationFollower {
     const over = new AbortController();
     const look = async (): Promise<void> => {
       while (!over.signal.aborted && !(await this.#look())) {
-        await delay(LOOK_AGAIN_MS);
+        await this.#options.timers.sleep(LOOK_AGAIN_MS);
       }
     };
     let cancel: (() => void) | undefined;
     const answered = await new Promise<boolean>((resolve) => {
       this.#onAnswer = () => resolve(true);
-      cancel = afterLoopTime(RENEWAL_SILENT_MS, () => resolve(false));
+      cancel = afterLoopTime(this.#options.timers, RENEWAL_SILENT_MS, () => resolve(false));
       void look();
     });
     over.abort();
@@ -369,7 +384,12 @@ export class RevocationFollower {
       const client = await this.#options.other.connect();
       let broken = true;
       try {
-        await withinLoopTime(OTHER_SILENT_MS, this.#learnFrom(client), () => void client.end());
+        await withinLoopTime(
+          this.#options.timers,
+          OTHER_SILENT_MS,
+          this.#learnFrom(client),
+          () => void client.end(),
+        );
         broken = false;
       } finally {
         client.release(broken);

@@ -2,10 +2,9 @@
  * Follows the revocations through hubs (decision 33), each over a connection of its own; the better lease counts.
  * Network, time and randomness are arguments.
  */
-import { setTimeout as delay } from "node:timers/promises";
 import type { KeptConnection } from "../runtime/kept-connection.ts";
 import type { FollowerRow } from "../database/repositories/tokens/revocations.ts";
-import type { Clock } from "../domain/clock.ts";
+import type { Clock, Timer, Timers } from "../domain/clock.ts";
 import { TokenBucket } from "../domain/token-buckets.ts";
 import type { RandomBytes } from "../domain/ids.ts";
 import type { Logger } from "../observability/logger.ts";
@@ -19,7 +18,6 @@ import {
 } from "./hub-messages.ts";
 import { keepHubConnection } from "./kept-hub.ts";
 import { HubSession, type KnowledgeOptions, ProvenKnowledge } from "./hub-session.ts";
-import type { Monotonic } from "./lease.ts";
 import type { CheckCode } from "./proof.ts";
 import { x5tOf } from "./deny-list.ts";
 import { processId } from "./receipt.ts";
@@ -68,7 +66,7 @@ export interface HubFollowerOptions extends Pick<KnowledgeOptions, "onKeys" | "t
   readonly identity: Omit<FollowerRow, "leaseMs">;
   readonly leaseMs: number;
   readonly clock: Clock;
-  readonly monotonic: Monotonic;
+  readonly timers: Timers;
   readonly randomBytes: RandomBytes;
   readonly log: Logger;
 }
@@ -98,7 +96,7 @@ class HubLink {
     this.#knowledge = knowledge;
     this.#hub = hub;
     this.#onProof = onProof;
-    this.#unasked = new TokenBucket(UNASKED_BURST, options.monotonic());
+    this.#unasked = new TokenBucket(UNASKED_BURST, options.timers.monotonic());
     this.#kept = keepHubConnection(hub, {
       ...options,
       onMessage: (text) => this.#read(text),
@@ -114,13 +112,13 @@ class HubLink {
   }
 
   #begin(connection: HubConnection): void {
-    const { identity, leaseMs, log, monotonic } = this.#options;
+    const { identity, leaseMs, log, timers } = this.#options;
     if (this.#isRevoked(connection)) {
       this.#kept.leave(new Error(REVOKED));
       return;
     }
     this.#faults = 0;
-    this.#provedAt = monotonic();
+    this.#provedAt = timers.monotonic();
     this.#session = new HubSession(this.#knowledge, (request) => this.send(request));
     this.send({ type: "follow", version: HUB_PROTOCOL, follower: { ...identity, leaseMs } });
     const sequence = this.#knowledge.view.applied;
@@ -194,7 +192,7 @@ class HubLink {
       this.#kept.leave(new Error(REVOKED));
       return;
     }
-    this.#provedAt = this.#options.monotonic();
+    this.#provedAt = this.#options.timers.monotonic();
     this.#kept.proved();
     if (typeof effect === "object") {
       this.#latencyMs += (effect.renewedAfterMs - this.#latencyMs) * (this.#latencyMs === 0 ? 1 : SMOOTHING);
@@ -210,7 +208,7 @@ class HubLink {
   /** Whether a message that was not requested is too much. A connection that is opened again changes nothing. */
   #isFlood(length: number): boolean {
     this.#unasked.charge(length);
-    return this.#unasked.waitMs(UNASKED_PER_SECOND, UNASKED_BURST, this.#options.monotonic()) > 0;
+    return this.#unasked.waitMs(UNASKED_PER_SECOND, UNASKED_BURST, this.#options.timers.monotonic()) > 0;
   }
 
   /** An invalid message has no effect. A hub that sends many is left. */
@@ -232,16 +230,16 @@ export class HubFollower {
   /** Whether no hub brings proofs, and what cancels the watch for that. */
   #isSilent = false;
   #watch: (() => void) | undefined;
-  #next: NodeJS.Timeout | undefined;
+  #next: Timer | undefined;
   /** When the last nonce was drawn, and the link that draws the next one. */
   #askedAt = Number.NEGATIVE_INFINITY;
   #turn = 0;
   #stopped = false;
-  #sweeps: NodeJS.Timeout | undefined;
+  #sweeps: Timer | undefined;
   #renewal: Promise<boolean> | undefined;
   #acknowledged = 0;
   /** Ends the pause after an acknowledgement. */
-  #acknowledging: NodeJS.Timeout | undefined;
+  #acknowledging: Timer | undefined;
 
   constructor(options: HubFollowerOptions) {
     this.#options = options;
@@ -256,7 +254,7 @@ export class HubFollower {
   async start(): Promise<void> {
     this.#plan();
     this.#watchProofs(START_MOST_MS);
-    this.#sweeps = setInterval(() => this.view.prune(), SWEEP_EVERY_MS).unref();
+    this.#sweeps = this.#options.timers.every(SWEEP_EVERY_MS, () => this.view.prune()).unref();
     const started = this.#nextProof();
     await Promise.all(this.#links.map(async (link) => await link.connect()));
     await started;
@@ -287,15 +285,15 @@ export class HubFollower {
 
   async stop(): Promise<void> {
     this.#stopped = true;
-    clearTimeout(this.#next);
-    clearTimeout(this.#acknowledging);
-    clearInterval(this.#sweeps);
+    this.#options.timers.cancel(this.#next);
+    this.#options.timers.cancel(this.#acknowledging);
+    this.#options.timers.cancel(this.#sweeps);
     this.#watch?.();
     for (const link of this.#links) {
       link.send({ type: "gone", lockKey: this.#options.identity.lockKey, stopped: true });
     }
     // The hubs read it before the connections close.
-    await delay(0);
+    await this.#options.timers.sleep(0);
     for (const link of this.#links) {
       link.close();
     }
@@ -303,7 +301,10 @@ export class HubFollower {
 
   /** A nonce follows a proof if it is the hub's turn. */
   #proved(number: number, renewed: boolean): void {
-    if (number === this.#turn && this.#options.monotonic() - this.#askedAt >= EARLY * this.#pauseMs()) {
+    if (
+      number === this.#turn &&
+      this.#options.timers.monotonic() - this.#askedAt >= EARLY * this.#pauseMs()
+    ) {
       this.#ask();
     }
     if (renewed) {
@@ -322,7 +323,7 @@ export class HubFollower {
   /** Notes when no proof has come for a while, and lets nobody wait any longer. */
   #watchProofs(ms = SILENT_MS): void {
     this.#watch?.();
-    this.#watch = afterLoopTime(ms, () => {
+    this.#watch = afterLoopTime(this.#options.timers, ms, () => {
       this.#isSilent = true;
       this.#wake(false);
     });
@@ -339,15 +340,15 @@ export class HubFollower {
         break;
       }
     }
-    this.#askedAt = askedAt ?? this.#options.monotonic();
+    this.#askedAt = askedAt ?? this.#options.timers.monotonic();
     this.#plan();
   }
 
   /** Plans a nonce in case no proof comes first. */
   #plan(): void {
-    clearTimeout(this.#next);
+    this.#options.timers.cancel(this.#next);
     if (!this.#stopped) {
-      this.#next = setTimeout(() => this.#ask(), this.#pauseMs()).unref();
+      this.#next = this.#options.timers.after(this.#pauseMs(), () => this.#ask()).unref();
     }
   }
 
@@ -369,10 +370,12 @@ export class HubFollower {
     if (sequence === this.#acknowledged || this.#acknowledging !== undefined) {
       return;
     }
-    this.#acknowledging = setTimeout(() => {
-      this.#acknowledging = undefined;
-      this.#acknowledge();
-    }, ACKNOWLEDGE_EVERY_MS).unref();
+    this.#acknowledging = this.#options.timers
+      .after(ACKNOWLEDGE_EVERY_MS, () => {
+        this.#acknowledging = undefined;
+        this.#acknowledge();
+      })
+      .unref();
     this.#acknowledged = sequence;
     for (const link of this.#links) {
       link.send({ type: "applied", lockKey: this.#options.identity.lockKey, sequence, sinceMs: 0 });

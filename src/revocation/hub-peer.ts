@@ -5,6 +5,7 @@
 import { putBounded } from "../domain/bounded-map.ts";
 import { TokenBucket } from "../domain/token-buckets.ts";
 import type { HubConnection } from "./hub-messages.ts";
+import type { Timer, Timers } from "../domain/clock.ts";
 
 /** Bytes that may wait for them. An honest process has none waiting for longer than a moment. */
 const BACKLOG_MAX = 4_194_304;
@@ -22,13 +23,15 @@ const INTRODUCED_MS = 120_000;
 
 export class HubPeer {
   readonly connections = new Set<HubConnection>();
+  readonly #timers: Timers;
   readonly #busy: TokenBucket;
   /** When each process was introduced, the earliest first. */
   readonly #introduced = new Map<number, number>();
-  #resume: NodeJS.Timeout | undefined;
+  #resume: Timer | undefined;
 
-  constructor(nowMs: number) {
-    this.#busy = new TokenBucket(BUSY_BURST, nowMs);
+  constructor(timers: Timers) {
+    this.#timers = timers;
+    this.#busy = new TokenBucket(BUSY_BURST, timers.monotonic());
   }
 
   /** Whether a connection may get a text, as far as what waits already is concerned. */
@@ -49,10 +52,10 @@ export class HubPeer {
     const waitMs = this.#busy.waitMs(BUSY_PER_SECOND, BUSY_BURST, nowMs);
     if (waitMs > 0 && this.#resume === undefined) {
       this.connections.forEach((connection) => connection.pause?.(true));
-      this.#resume = setTimeout(() => {
+      this.#resume = this.#timers.after(waitMs, () => {
         this.#resume = undefined;
         this.connections.forEach((connection) => connection.pause?.(false));
-      }, waitMs);
+      });
     }
   }
 
@@ -73,7 +76,7 @@ export class HubPeer {
   }
 
   close(): void {
-    clearTimeout(this.#resume);
+    this.#timers.cancel(this.#resume);
   }
 
   #forget(nowMs: number): void {

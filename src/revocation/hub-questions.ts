@@ -2,9 +2,9 @@
 import type { Logger } from "../observability/logger.ts";
 import { afterLoopTime } from "../runtime/loop-time.ts";
 import type { FollowerRegister } from "./follower-reports.ts";
-import type { Monotonic } from "./lease.ts";
 import { type Path, TREE_NONCES_MAX, treeOf } from "./nonce-tree.ts";
 import type { Proof, Snapshot } from "./proof.ts";
+import type { Timer, Timers } from "../domain/clock.ts";
 
 /** An answer from above: a proof for a root, and what is new. */
 export interface HubAnswer {
@@ -61,7 +61,7 @@ interface Nonce {
 export interface QuestionOptions<Asker> {
   readonly upstream: Pick<Upstream, "ask">;
   readonly leaseMs: number;
-  readonly monotonic: Monotonic;
+  readonly timers: Timers;
   readonly log: Logger;
   /** Returns what this hub has. */
   readonly known: () => { readonly keysDigest: string | undefined; readonly after: number };
@@ -80,7 +80,7 @@ export class HubQuestions<Asker> {
   #dueAt = Number.NEGATIVE_INFINITY;
   #rttMs = 0;
   #answeredAt = Number.NEGATIVE_INFINITY;
-  #timer: NodeJS.Timeout | undefined;
+  #timer: Timer | undefined;
   /** Whether a process waits for a proof. */
   #waiting = false;
   #stopped = false;
@@ -91,7 +91,7 @@ export class HubQuestions<Asker> {
 
   /** Age of the last answer, in milliseconds. */
   get ageMs(): number {
-    return this.#options.monotonic() - this.#answeredAt;
+    return this.#options.timers.monotonic() - this.#answeredAt;
   }
 
   /** Smoothed round trip, in milliseconds. */
@@ -104,7 +104,7 @@ export class HubQuestions<Asker> {
   }
 
   stop(): void {
-    clearTimeout(this.#timer);
+    this.#options.timers.cancel(this.#timer);
     this.#stopped = true;
   }
 
@@ -136,14 +136,14 @@ export class HubQuestions<Asker> {
    * between questions; seldom while nobody waits.
    */
   #plan(): void {
-    clearTimeout(this.#timer);
+    this.#options.timers.cancel(this.#timer);
     if (this.#stopped) {
       return;
     }
-    const now = this.#options.monotonic();
+    const now = this.#options.timers.monotonic();
     const pauseEnds = this.#askedAt + this.#every();
     const wanted = this.#waiting ? Math.min(this.#dueAt, pauseEnds + GATHER_MS) : this.#askedAt + IDLE_MS;
-    this.#timer = setTimeout(() => this.#ask(), Math.max(0, Math.ceil(wanted - now)));
+    this.#timer = this.#options.timers.after(Math.max(0, Math.ceil(wanted - now)), () => this.#ask());
   }
 
   /**
@@ -178,9 +178,9 @@ export class HubQuestions<Asker> {
   }
 
   #ask(): void {
-    const { monotonic, upstream, log, known, onAnswer, onProof } = this.#options;
+    const { timers, upstream, log, known, onAnswer, onProof } = this.#options;
     this.#dueAt = Number.POSITIVE_INFINITY;
-    this.#askedAt = monotonic();
+    this.#askedAt = timers.monotonic();
     if (this.#underWay >= UNDER_WAY_MAX) {
       this.#plan();
       return;
@@ -192,14 +192,14 @@ export class HubQuestions<Asker> {
     const { root, paths } = treeOf(asked.map(({ nonce }) => nonce.bytes));
     this.#underWay += 1;
     let isCounted = true;
-    const cancel = afterLoopTime(UNANSWERED_MS, () => {
+    const cancel = afterLoopTime(this.#options.timers, UNANSWERED_MS, () => {
       this.#underWay -= 1;
       isCounted = false;
     });
     upstream
       .ask(root, { keysDigest, after })
       .then((answer) => {
-        this.#answeredAt = monotonic();
+        this.#answeredAt = timers.monotonic();
         const rtt = this.#answeredAt - askedAt;
         this.#rttMs = this.#rttMs === 0 ? rtt : this.#rttMs + (rtt - this.#rttMs) / 8;
         onAnswer(answer, after);
@@ -214,7 +214,7 @@ export class HubQuestions<Asker> {
           const trees = `[${path}${above}]`;
           onProof(asker, answer.proof.sequence, `${proof},"nonce":"${nonce.text}","trees":${trees}}`);
         }
-        this.#dueAt = Math.max(monotonic() + GATHER_MS, this.#askedAt + this.#every() - GATHER_MS);
+        this.#dueAt = Math.max(timers.monotonic() + GATHER_MS, this.#askedAt + this.#every() - GATHER_MS);
         this.#plan();
       })
       .catch((error: unknown) => {

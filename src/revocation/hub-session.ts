@@ -262,7 +262,7 @@ export class HubSession {
         revocations: [],
       });
     }
-    return { renewedAfterMs: options.monotonic() - question.sent.monotonic };
+    return { renewedAfterMs: options.timers.monotonic() - question.sent.monotonic };
   }
 
   /** Requests what a proof covers and is missing here. */

@@ -8,7 +8,7 @@ import { createServer as createHttpsServer, type Server as HttpsServer } from "n
 import type { Duplex } from "node:stream";
 import { TLSSocket } from "node:tls";
 import { WebSocket, WebSocketServer } from "ws";
-import { type Clock, systemClock } from "../domain/clock.ts";
+import type { Clock, Timers } from "../domain/clock.ts";
 import { findPaths } from "../http/mutual-tls/certificate-chain.ts";
 import { createCertificateJudge } from "../http/mutual-tls/certificate-judge.ts";
 import {
@@ -168,7 +168,8 @@ export interface HubListenerOptions {
   readonly listen: ListenAddress;
   /** Undefined in development: plain `ws:`. */
   readonly tls: HubTls | undefined;
-  readonly clock?: Clock;
+  readonly clock: Clock;
+  readonly timers: Timers;
   readonly log: Logger;
 }
 
@@ -270,7 +271,7 @@ function limitConnections(server: HttpsServer, hub: Hub, log: Logger): void {
 
 /** Listens for the processes behind a hub. */
 export async function listenForFollowers(options: HubListenerOptions): Promise<HubListener> {
-  const { hub, listen, tls, clock = systemClock, log } = options;
+  const { hub, listen, tls, clock, timers, log } = options;
   let current = tls;
   const permission = createPermission(() => current, clock);
   const server = createHubServer(options, permission);
@@ -313,7 +314,7 @@ export async function listenForFollowers(options: HubListenerOptions): Promise<H
     });
   });
   const address = await listenOn(server, listen);
-  const sweeping = setInterval(sweep, SWEEP_MS).unref();
+  const sweeping = timers.every(SWEEP_MS, sweep).unref();
   return {
     address,
     renew: (renewed) => {
@@ -325,7 +326,7 @@ export async function listenForFollowers(options: HubListenerOptions): Promise<H
     },
     close: async () => {
       const closed = new Promise<void>((resolve) => server.close(() => resolve()));
-      clearInterval(sweeping);
+      timers.cancel(sweeping);
       for (const socket of sockets.clients) {
         socket.terminate();
       }

@@ -10,16 +10,16 @@ import { HubPeer } from "./hub-peer.ts";
 import { type HubAnswer, HubQuestions, type Upstream } from "./hub-questions.ts";
 import { type HubConnection, readRequest, type Reply, type Request } from "./hub-messages.ts";
 import { FollowerReports, type Reporting } from "./follower-reports.ts";
-import type { Monotonic } from "./lease.ts";
 import { certificatesIn } from "./chain.ts";
 import { HubLines, SnapshotChunks } from "./hub-lines.ts";
 import type { Attestation, SequenceState, Snapshot } from "./proof.ts";
 import { processId } from "./receipt.ts";
+import type { Timer, Timers } from "../domain/clock.ts";
 
 export interface HubOptions {
   readonly upstream: Upstream;
   readonly leaseMs: number;
-  readonly monotonic: Monotonic;
+  readonly timers: Timers;
   readonly log: Logger;
 }
 
@@ -55,7 +55,7 @@ interface Child extends Reporting {
   /** The snapshot that it reads. */
   snapshot: SnapshotChunks | undefined;
   /** Sends the next chunk when there is room. */
-  laterChunk: NodeJS.Timeout | undefined;
+  laterChunk: Timer | undefined;
   /** When its last message came. */
   heardAt: number;
   /** What it may still send. */
@@ -83,7 +83,7 @@ export class Hub {
   #epoch: string | undefined;
   #sequence = 0;
   #keys: { readonly text: string; readonly digest: string } | undefined;
-  #sweep: NodeJS.Timeout | undefined;
+  #sweep: Timer | undefined;
 
   constructor(options: HubOptions) {
     this.#options = options;
@@ -120,14 +120,14 @@ export class Hub {
   }
 
   start(): void {
-    this.#sweep = setInterval(() => this.#leaveSilent(), SILENT_MS / 2);
+    this.#sweep = this.#options.timers.every(SILENT_MS / 2, () => this.#leaveSilent());
     this.#followers.start();
     this.#questions.start();
   }
 
   stop(): void {
     this.#questions.stop();
-    clearInterval(this.#sweep);
+    this.#options.timers.cancel(this.#sweep);
     this.#followers.stop();
     for (const { connection, peer } of this.#children) {
       connection.close();
@@ -152,8 +152,8 @@ export class Hub {
       this.#options.log.warn({}, REVOKED);
       return undefined;
     }
-    const heardAt = this.#options.monotonic();
-    const peer = this.#peerOf(connection, heardAt);
+    const heardAt = this.#options.timers.monotonic();
+    const peer = this.#peerOf(connection);
     const child: Child = {
       connection,
       peer,
@@ -190,7 +190,7 @@ export class Hub {
     const [silent] = [...this.#children]
       .filter(({ connection }) => connection.certificate === certificate)
       .sort((a, b) => a.heardAt - b.heardAt);
-    if (silent === undefined || this.#options.monotonic() - silent.heardAt < GIVES_WAY_MS) {
+    if (silent === undefined || this.#options.timers.monotonic() - silent.heardAt < GIVES_WAY_MS) {
       return false;
     }
     // Its end takes a moment, in which others may come.
@@ -215,8 +215,8 @@ export class Hub {
   }
 
   /** Returns what the connections with the same certificate share. Without certificates, in development, none do. */
-  #peerOf({ certificate }: HubConnection, nowMs: number): HubPeer {
-    const peer = this.#peers.get(certificate ?? "") ?? new HubPeer(nowMs);
+  #peerOf({ certificate }: HubConnection): HubPeer {
+    const peer = this.#peers.get(certificate ?? "") ?? new HubPeer(this.#options.timers);
     if (certificate !== undefined) {
       this.#peers.set(certificate, peer);
     }
@@ -224,7 +224,7 @@ export class Hub {
   }
 
   #leaveSilent(): void {
-    const now = this.#options.monotonic();
+    const now = this.#options.timers.monotonic();
     for (const [certificate, peer] of this.#peers) {
       if (peer.isGone(now)) {
         peer.close();
@@ -286,7 +286,7 @@ export class Hub {
 
   /** Reads the certificates that were revoked before this hub started, unless that is done. */
   async #readRevoked(): Promise<void> {
-    const now = this.#options.monotonic();
+    const now = this.#options.timers.monotonic();
     if (!this.#knowsRevoked && this.#snapshot === undefined && now >= this.#readsRevokedAt) {
       this.#readsRevokedAt = now + READ_AGAIN_MS;
       await this.#readSnapshot();
@@ -363,7 +363,7 @@ export class Hub {
   }
 
   #read(child: Child, text: string): void {
-    child.heardAt = this.#options.monotonic();
+    child.heardAt = this.#options.timers.monotonic();
     const request = readRequest(text);
     if (request === undefined) {
       this.#fault(child.connection, "malformed");
@@ -383,7 +383,7 @@ export class Hub {
   /** Counts a message of an edge, or an answer to one, as its certificate's. */
   #charge({ connection, peer }: Child, text: string): void {
     if (connection.relays !== true) {
-      peer.spend(text.length, this.#options.monotonic());
+      peer.spend(text.length, this.#options.timers.monotonic());
     }
   }
 
@@ -424,7 +424,8 @@ export class Hub {
     const { lockKey } = follower;
     const isOwn =
       connection.relays === true ||
-      ((child.introduced ?? lockKey) === lockKey && peer.introduce(lockKey, this.#options.monotonic()));
+      ((child.introduced ?? lockKey) === lockKey &&
+        peer.introduce(lockKey, this.#options.timers.monotonic()));
     if (isOwn && this.#followers.follow(child, follower)) {
       child.introduced = lockKey;
       return;
@@ -447,10 +448,12 @@ export class Hub {
 
   #sendChunk(child: Child): void {
     if (!child.peer.hasRoom(child.connection)) {
-      child.laterChunk ??= setTimeout(() => {
-        child.laterChunk = undefined;
-        this.#sendChunk(child);
-      }, CHUNK_AGAIN_MS).unref();
+      child.laterChunk ??= this.#options.timers
+        .after(CHUNK_AGAIN_MS, () => {
+          child.laterChunk = undefined;
+          this.#sendChunk(child);
+        })
+        .unref();
       return;
     }
     const text = child.snapshot?.next();

@@ -3,7 +3,7 @@ import type { Logger } from "../observability/logger.ts";
 import { KeptConnection, type KeptOptions } from "../runtime/kept-connection.ts";
 import type { HubConnection, OpenHubConnection } from "./hub-messages.ts";
 
-export interface KeptHubOptions extends Pick<KeptOptions<HubConnection>, "onOpen" | "monotonic"> {
+export interface KeptHubOptions extends Pick<KeptOptions<HubConnection>, "onOpen" | "timers"> {
   readonly open: OpenHubConnection;
   readonly onMessage: (text: string) => void;
   /** Called when the connection in use is lost. */
@@ -14,7 +14,7 @@ export interface KeptHubOptions extends Pick<KeptOptions<HubConnection>, "onOpen
 /** Returns a connection to a hub, which `start` opens. */
 export function keepHubConnection(
   hub: string,
-  { open, onMessage, onOpen, onLost, monotonic, log }: KeptHubOptions,
+  { open, onMessage, onOpen, onLost, timers, log }: KeptHubOptions,
 ): KeptConnection<HubConnection> {
   /** Of the last warning since a connection was open. Attempts are many, and mostly fail alike. */
   let said: string | undefined;
@@ -57,7 +57,7 @@ export function keepHubConnection(
         log.warn({ err: error, hub }, "a hub cannot be reached");
       }
     },
-    monotonic,
+    timers,
   });
   return kept;
 }

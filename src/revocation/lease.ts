@@ -3,10 +3,7 @@
  * was sent. The answer covers all revocations up to a later moment, so for `leaseMs` none can have been missed for
  * longer. Clocks of different machines are never compared.
  */
-import type { Clock } from "../domain/clock.ts";
-
-/** A clock in milliseconds that never goes back. */
-export type Monotonic = () => number;
+import type { Clock, Timers } from "../domain/clock.ts";
 
 /** The monotonic clock stops while a machine is suspended, but the wall clock runs. Slewing stays below this limit. */
 const CLOCKS_APART_MS = 100;
@@ -20,7 +17,7 @@ export interface Moment {
 export interface LeaseOptions {
   readonly leaseMs: number;
   readonly clock: Clock;
-  readonly monotonic: Monotonic;
+  readonly timers: Pick<Timers, "monotonic">;
 }
 
 export class Lease {
@@ -33,7 +30,7 @@ export class Lease {
 
   /** Returns the current moment, for a question about to be sent. */
   moment(): Moment {
-    return { monotonic: this.#options.monotonic(), wall: this.#options.clock.now() };
+    return { monotonic: this.#options.timers.monotonic(), wall: this.#options.clock.now() };
   }
 
   /** Renews the lease after applying the answer to a question sent at `sent`. */
@@ -59,7 +56,7 @@ export class Lease {
     if (this.#proven === undefined) {
       return Infinity;
     }
-    const age = this.#options.monotonic() - this.#proven.monotonic;
+    const age = this.#options.timers.monotonic() - this.#proven.monotonic;
     const wallAge = this.#options.clock.now() - this.#proven.wall;
     return Math.abs(wallAge - age) > CLOCKS_APART_MS ? Infinity : age;
   }

@@ -15,8 +15,8 @@ import {
   SnapshotReader,
 } from "./hub-messages.ts";
 import { keepHubConnection } from "./kept-hub.ts";
-import type { Monotonic } from "./lease.ts";
 import type { Attestation, Snapshot } from "./proof.ts";
+import type { Timer, Timers } from "../domain/clock.ts";
 
 /** How long an answer may take, in the loop's time. */
 const ANSWER_MS = 2_000;
@@ -35,7 +35,7 @@ export interface ParentHubsOptions {
   readonly onLine: (line: string, state: Attestation) => void;
   /** Whether a certificate is revoked, by its SHA-256 in hexadecimal. */
   readonly isDenied: (thumbprint: string) => boolean;
-  readonly monotonic: Monotonic;
+  readonly timers: Timers;
   readonly log: Logger;
 }
 
@@ -59,7 +59,7 @@ class Parent {
   #waiting: { readonly proof: Extract<Reply, { type: "proof" }>; readonly question: Question }[] = [];
   readonly #reader = new SnapshotReader();
   #texts: string[] = [];
-  #silence: NodeJS.Timeout | undefined;
+  #silence: Timer | undefined;
   #snapshots: { resolve(snapshot: Snapshot): void; reject(error: Error): void }[] = [];
 
   constructor(options: ParentHubsOptions, hub: string) {
@@ -103,7 +103,7 @@ class Parent {
     const key = nonce.toString("base64url");
     this.#after = Math.max(this.#after, known.after);
     return await new Promise<HubAnswer>((resolve, reject) => {
-      const cancel = afterLoopTime(ANSWER_MS, () => {
+      const cancel = afterLoopTime(this.#options.timers, ANSWER_MS, () => {
         this.#questions.delete(key);
         reject(new Error("the parent hub brings no proof"));
         this.#kept.replace();
@@ -126,15 +126,15 @@ class Parent {
 
   /** Gives the snapshot up if its next part does not come. The processes behind this hub request it again. */
   #limitSilence(ms: number): void {
-    clearTimeout(this.#silence);
-    this.#silence = setTimeout(() => {
+    this.#options.timers.cancel(this.#silence);
+    this.#silence = this.#options.timers.after(ms, () => {
       const error = new Error("the parent hub brings no snapshot");
       this.#snapshots.splice(0).forEach((waiting) => waiting.reject(error));
-    }, ms);
+    });
   }
 
   report(followers: readonly FollowerNews[]): void {
-    const now = this.#options.monotonic();
+    const now = this.#options.timers.monotonic();
     for (const { sequence, at, ...follower } of followers) {
       this.send({ type: "follow", version: HUB_PROTOCOL, follower });
       this.#followers.set(follower.lockKey, { ...follower, sequence, at });
@@ -171,7 +171,7 @@ class Parent {
       question.reject(error);
     }
     this.#waiting = [];
-    clearTimeout(this.#silence);
+    this.#options.timers.cancel(this.#silence);
     for (const snapshot of this.#snapshots.splice(0)) {
       snapshot.reject(error);
     }
@@ -252,7 +252,7 @@ class Parent {
         this.send({ type: "more" });
       }
     } else {
-      clearTimeout(this.#silence);
+      this.#options.timers.cancel(this.#silence);
       const snapshot = { ...head, lines: this.#texts.join("") };
       this.#texts = [];
       this.#snapshots.splice(0).forEach((waiting) => waiting.resolve(snapshot));
@@ -292,9 +292,9 @@ export class ParentHubs implements Upstream {
   }
 
   relayed(sequence: number): void {
-    const { identity, monotonic } = this.#options;
+    const { identity, timers } = this.#options;
     for (const parent of this.#parents) {
-      parent.report([{ ...identity, sequence, at: monotonic() }]);
+      parent.report([{ ...identity, sequence, at: timers.monotonic() }]);
     }
   }
 

@@ -21,8 +21,8 @@ import { KeptConnection } from "../runtime/kept-connection.ts";
 import { withinLoopTime } from "../runtime/loop-time.ts";
 import type { FollowerNews } from "./follower-reports.ts";
 import type { HubAnswer, Upstream } from "./hub-questions.ts";
-import type { Monotonic } from "./lease.ts";
 import { type Attestation, NONCE_BYTES, type Snapshot } from "./proof.ts";
+import type { Timer, Timers } from "../domain/clock.ts";
 
 const CONNECTIONS = 3;
 /** Silence, in the loop's time, after which a connection counts as broken. */
@@ -40,7 +40,7 @@ export interface PrimaryOptions {
   readonly identity: FollowerRow;
   /** Called with each revocation that the primary announces, from each connection. */
   readonly onLine: (line: string, state: Attestation) => void;
-  readonly monotonic: Monotonic;
+  readonly timers: Timers;
   readonly log: Logger;
 }
 
@@ -84,10 +84,10 @@ export class Primary implements Upstream {
   readonly #slots: Slot[];
   #heard = 0;
   #relayed = 0;
-  #seen: NodeJS.Timeout | undefined;
+  #seen: Timer | undefined;
   /** The connection that holds this hub's own registration. */
   #registered: Subscription | undefined;
-  #registering: NodeJS.Timeout | undefined;
+  #registering: Timer | undefined;
   #stopped = false;
 
   constructor(options: PrimaryOptions) {
@@ -97,18 +97,20 @@ export class Primary implements Upstream {
 
   /** Resolves after the first attempt to connect, even if it failed. */
   async start(): Promise<void> {
-    this.#seen = setInterval(() => {
-      this.#over(async (db) => await markFollowerSeen(db, this.#options.identity.lockKey)).catch(
-        () => undefined,
-      );
-    }, SEEN_EVERY_MS).unref();
+    this.#seen = this.#options.timers
+      .every(SEEN_EVERY_MS, () => {
+        this.#over(async (db) => await markFollowerSeen(db, this.#options.identity.lockKey)).catch(
+          () => undefined,
+        );
+      })
+      .unref();
     await Promise.all(this.#slots.map(async ({ kept }) => await kept.start()));
   }
 
   async stop(): Promise<void> {
     this.#stopped = true;
-    clearInterval(this.#seen);
-    clearTimeout(this.#registering);
+    this.#options.timers.cancel(this.#seen);
+    this.#options.timers.cancel(this.#registering);
     const { lockKey } = this.#options.identity;
     await this.#over(async (db) => await removeFollower(db, lockKey)).catch(() => undefined);
     for (const { kept } of this.#slots) {
@@ -136,8 +138,8 @@ export class Primary implements Upstream {
   }
 
   async report(followers: readonly FollowerNews[]): Promise<void> {
-    const { identity, monotonic } = this.#options;
-    const now = monotonic();
+    const { identity, timers } = this.#options;
+    const now = timers.monotonic();
     const rows = followers.map(({ at, ...follower }) => ({ ...follower, sinceMs: now - at }));
     await this.#over(async (db) => await reportFollowers(db, identity.lockKey, rows));
   }
@@ -169,7 +171,9 @@ export class Primary implements Upstream {
     };
     const silence = new Error("the primary does not answer");
     const within: Within = async (answer) =>
-      await withinLoopTime(reads ? SNAPSHOT_SILENT_MS : SILENT_MS, answer, () => leave(silence));
+      await withinLoopTime(this.#options.timers, reads ? SNAPSHOT_SILENT_MS : SILENT_MS, answer, () =>
+        leave(silence),
+      );
     try {
       const answer = query(subscription.db, within);
       if (reads) {
@@ -208,7 +212,7 @@ export class Primary implements Upstream {
   }
 
   #slot(): Slot {
-    const { log, monotonic } = this.#options;
+    const { log, timers } = this.#options;
     const slot: Slot = {
       kept: new KeptConnection<Subscription>({
         open: async ({ signal, onLost }) => await this.#open(signal, onLost),
@@ -224,7 +228,7 @@ export class Primary implements Upstream {
           void this.#register();
         },
         onFailed: (error) => log.warn({ err: error }, "the primary cannot be reached"),
-        monotonic,
+        timers,
         patienceMs: OPENING_MS,
       }),
       underWay: 0,
@@ -269,8 +273,8 @@ export class Primary implements Upstream {
     } catch (error) {
       log.debug({ err: error }, "this hub is not registered");
       this.#registered = undefined;
-      clearTimeout(this.#registering);
-      this.#registering = setTimeout(() => void this.#register(), REGISTER_AGAIN_MS);
+      this.#options.timers.cancel(this.#registering);
+      this.#registering = this.#options.timers.after(REGISTER_AGAIN_MS, () => void this.#register());
     }
   }
 

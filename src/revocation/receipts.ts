@@ -1,5 +1,4 @@
 /** Waits for the receipts of revocations and records them (security decisions D). */
-import { setTimeout as delay } from "node:timers/promises";
 import { STRICT_BOUND_MS } from "../config/revocation.ts";
 import { encodeEntry, type EntrySources } from "../compliance/entry.ts";
 import type { Pool } from "../database/pool.ts";
@@ -14,6 +13,7 @@ import type { Logger } from "../observability/logger.ts";
 import { metrics } from "../observability/metrics.ts";
 import type { Published } from "./publish-revocation.ts";
 import { isSettled, type Receipt, receiptOf, type ReceiptWait, UNKNOWN_RECEIPT } from "./receipt.ts";
+import type { Timers } from "../domain/clock.ts";
 
 /** Pauses between reads, in milliseconds. The last one repeats. */
 const LOOK_AGAIN_MS = [5, 10, 10, 15, 25] as const;
@@ -38,7 +38,7 @@ export interface ReceiptOptions extends EntrySources {
   readonly pool: Pool;
   /** Region of this process; undefined if unknown. Then `region` waits for processes whose region is unknown, too. */
   readonly region: string | undefined;
-  readonly monotonic: () => number;
+  readonly timers: Timers;
   readonly log: Logger;
 }
 
@@ -50,20 +50,20 @@ interface Outcome {
 
 async function waitFor(
   wait: ReceiptWait,
-  { pool, monotonic, region }: ReceiptOptions,
+  { pool, timers, region }: ReceiptOptions,
   sequence: number,
 ): Promise<Outcome> {
-  const startedAt = monotonic();
+  const startedAt = timers.monotonic();
   const isAwaited = (follower: Pick<FollowerStanding, "region">): boolean =>
     wait === "all" || (wait === "region" && follower.region === (region ?? null));
   for (let looks = 0; ; looks += 1) {
     const propagation = await readPropagation(pool, sequence);
-    const sinceCommitMs = monotonic() - startedAt;
+    const sinceCommitMs = timers.monotonic() - startedAt;
     const pause = LOOK_AGAIN_MS[Math.min(looks, LOOK_AGAIN_MS.length - 1)] ?? 0;
     if (isSettled(propagation, sinceCommitMs, isAwaited) || sinceCommitMs + pause >= STRICT_BOUND_MS) {
       return { propagation, sinceCommitMs };
     }
-    await delay(pause);
+    await timers.sleep(pause);
   }
 }
 

@@ -70,20 +70,20 @@ const REMEMBERED_MS = 1_800_000;
  * back, denials of what is valid again must still be there.
  */
 class EarliestTime {
-  readonly #options: Pick<ViewOptions, "time" | "monotonic">;
+  readonly #options: Pick<ViewOptions, "time" | "timers">;
   /** Least distance to the monotonic clock, in this half hour and the one before. */
   #least = Infinity;
   #leastBefore = Infinity;
   #begunAt = Number.NEGATIVE_INFINITY;
 
-  constructor(options: Pick<ViewOptions, "time" | "monotonic">) {
+  constructor(options: Pick<ViewOptions, "time" | "timers">) {
     this.#options = options;
   }
 
   /** Returns Unix milliseconds. */
   now(): number {
-    const { time, monotonic } = this.#options;
-    const now = monotonic();
+    const { time, timers } = this.#options;
+    const now = timers.monotonic();
     if (now - this.#begunAt >= REMEMBERED_MS) {
       [this.#leastBefore, this.#least, this.#begunAt] = [this.#least, Infinity, now];
     }
@@ -140,9 +140,9 @@ export class RevocationView {
    * @returns false if the knowledge is still too old
    */
   async renewedBy(next: () => Promise<boolean>): Promise<boolean> {
-    const giveUpAt = this.#options.monotonic() + RENEWAL_MOST_MS;
+    const giveUpAt = this.#options.timers.monotonic() + RENEWAL_MOST_MS;
     while (!this.current) {
-      if (!(await next()) || this.#options.monotonic() > giveUpAt) {
+      if (!(await next()) || this.#options.timers.monotonic() > giveUpAt) {
         return this.current;
       }
     }
@@ -151,7 +151,7 @@ export class RevocationView {
 
   /** How long nobody has asked whether tokens can be admitted, in milliseconds. */
   get unusedMs(): number {
-    return this.#options.monotonic() - this.#usedAtMs;
+    return this.#options.timers.monotonic() - this.#usedAtMs;
   }
 
   /** Decides on a token. This is the hot path. */
@@ -173,7 +173,7 @@ export class RevocationView {
   }
 
   #holds(): boolean {
-    this.#usedAtMs = this.#options.monotonic();
+    this.#usedAtMs = this.#options.timers.monotonic();
     return this.#lease.holds();
   }
 

@@ -2,6 +2,7 @@
  * Keeps a connection over a network that may swallow everything. While there is none, or the one in use has gone silent,
  * attempts to open another begin one beside the other. The first that opens wins, and the others are ended.
  */
+import type { Timers } from "../domain/clock.ts";
 import { afterLoopTime } from "./loop-time.ts";
 
 /** Shortest time after which an attempt counts as silent and is ended, in the loop's time. */
@@ -39,7 +40,7 @@ export interface KeptOptions<C> {
   /** Called when the connection in use is lost, and with failed attempts. */
   readonly onLost: (error: unknown) => void;
   readonly onFailed: (error: unknown) => void;
-  readonly monotonic: () => number;
+  readonly timers: Timers;
   /**
    * Time for an attempt until the first has opened, in milliseconds; 1,000 by default. Afterwards an attempt gets three
    * times as long as the fastest took, and not less than 1,000.
@@ -87,14 +88,16 @@ export class KeptConnection<C> {
     if (this.#current === undefined || this.#watch !== undefined) {
       return;
     }
-    this.#watch = afterLoopTime(PROBE_MS, () => {
+    this.#watch = afterLoopTime(this.#options.timers, PROBE_MS, () => {
       if (this.connection !== undefined) {
         this.#options.probe?.(this.connection);
       }
-      this.#watch = afterLoopTime(SILENT_MS - PROBE_MS, () => {
+      this.#watch = afterLoopTime(this.#options.timers, SILENT_MS - PROBE_MS, () => {
         this.#isRescue = !this.#isOpening;
         this.replace();
-        this.#watch = afterLoopTime(DEAD_MS - SILENT_MS, () => this.leave(new Error(SILENCE)));
+        this.#watch = afterLoopTime(this.#options.timers, DEAD_MS - SILENT_MS, () =>
+          this.leave(new Error(SILENCE)),
+        );
       });
     });
   }
@@ -157,14 +160,14 @@ export class KeptConnection<C> {
 
   #plan(ms: number): void {
     this.#next?.();
-    this.#next = afterLoopTime(ms, () => {
+    this.#next = afterLoopTime(this.#options.timers, ms, () => {
       this.#next = undefined;
       void this.#attempt();
     });
   }
 
   async #attempt(): Promise<void> {
-    const { open, close, monotonic } = this.#options;
+    const { open, close, timers } = this.#options;
     const ending = new AbortController();
     const line: Line<C> = { connection: undefined, over: false };
     const [oldest] = this.#attempts;
@@ -174,8 +177,8 @@ export class KeptConnection<C> {
     this.#attempts.add(ending);
     // The next one begins in the middle of this one.
     this.#plan(this.#patienceMs / 2);
-    const beganAt = monotonic();
-    const cancel = afterLoopTime(this.#patienceMs, () => ending.abort(new Error(SLOW)));
+    const beganAt = timers.monotonic();
+    const cancel = afterLoopTime(timers, this.#patienceMs, () => ending.abort(new Error(SLOW)));
     try {
       line.connection = await open({
         signal: ending.signal,
@@ -195,7 +198,10 @@ export class KeptConnection<C> {
     } finally {
       cancel();
     }
-    this.#patienceMs = Math.min(this.#patienceMs, Math.max(3 * (monotonic() - beganAt), PATIENCE_MS));
+    this.#patienceMs = Math.min(
+      this.#patienceMs,
+      Math.max(3 * (this.#options.timers.monotonic() - beganAt), PATIENCE_MS),
+    );
     this.#attempts.delete(ending);
     this.#use(line, line.connection);
   }

@@ -1,4 +1,5 @@
 /** Timeouts in the event loop's own time: while the loop is late, the silence of others does not count. */
+import type { Timer, Timers } from "../domain/clock.ts";
 
 const PARTS = 5;
 
@@ -8,11 +9,14 @@ const PARTS = 5;
  *
  * @returns a function that cancels it
  */
-export function afterLoopTime(ms: number, callback: () => void): () => void {
+export function afterLoopTime(timers: Timers, ms: number, callback: () => void): () => void {
   let left = PARTS;
-  let timer: NodeJS.Timeout;
-  let immediate: NodeJS.Immediate | undefined;
+  let timer: Timer;
+  let cancelled = false;
   const pass = (): void => {
+    if (cancelled) {
+      return;
+    }
     left -= 1;
     if (left === 0) {
       callback();
@@ -22,20 +26,23 @@ export function afterLoopTime(ms: number, callback: () => void): () => void {
   };
   const wait = (): void => {
     // A late timer fires before the sockets are read. An immediate runs after that, so an answer in time counts.
-    timer = setTimeout(() => {
-      immediate = setImmediate(pass);
-    }, ms / PARTS);
+    timer = timers.after(ms / PARTS, () => timers.soon(pass));
   };
   wait();
   return () => {
-    clearTimeout(timer);
-    clearImmediate(immediate);
+    cancelled = true;
+    timers.cancel(timer);
   };
 }
 
 /** Waits for `work`. After `ms` milliseconds of the loop's time, calls `giveUp`, which must make `work` settle. */
-export async function withinLoopTime<T>(ms: number, work: Promise<T>, giveUp: () => void): Promise<T> {
-  const cancel = afterLoopTime(ms, giveUp);
+export async function withinLoopTime<T>(
+  timers: Timers,
+  ms: number,
+  work: Promise<T>,
+  giveUp: () => void,
+): Promise<T> {
+  const cancel = afterLoopTime(timers, ms, giveUp);
   try {
     return await work;
   } finally {

@@ -1,4 +1,5 @@
 /** Spreads work over time, and over its owners, so that the many requests of one owner do not delay those of others. */
+import type { Timer, Timers } from "../domain/clock.ts";
 import { TokenBucket } from "../domain/token-buckets.ts";
 
 export interface PacedTurnsOptions {
@@ -7,26 +8,23 @@ export interface PacedTurnsOptions {
   readonly burst: number;
   /** Maximum number of waiting turns. */
   readonly waitingMax: number;
-  /** Monotonic clock, in milliseconds. */
-  readonly now?: () => number;
+  readonly timers: Timers;
 }
 
 type Answer = (granted: boolean) => void;
 
 export class PacedTurns {
   readonly #options: PacedTurnsOptions;
-  readonly #now: () => number;
   readonly #bucket: TokenBucket;
   /** By owner, in the order of their turns. */
   readonly #waiting = new Map<string, Answer[]>();
   #count = 0;
-  #timer: NodeJS.Timeout | undefined;
+  #timer: Timer | undefined;
   #stopped = false;
 
   constructor(options: PacedTurnsOptions) {
     this.#options = options;
-    this.#now = options.now ?? (() => performance.now());
-    this.#bucket = new TokenBucket(options.burst, this.#now());
+    this.#bucket = new TokenBucket(options.burst, options.timers.monotonic());
   }
 
   /**
@@ -51,7 +49,7 @@ export class PacedTurns {
   /** Gives no more turns. */
   stop(): void {
     this.#stopped = true;
-    clearTimeout(this.#timer);
+    this.#options.timers.cancel(this.#timer);
     [...this.#waiting.values()].flat().forEach((answer) => answer(false));
     this.#waiting.clear();
   }
@@ -71,12 +69,12 @@ export class PacedTurns {
   }
 
   #grant(): void {
-    const { perSecond, burst } = this.#options;
+    const { perSecond, burst, timers } = this.#options;
     this.#timer = undefined;
     for (const [owner, answers] of this.#waiting) {
-      const waitMs = this.#bucket.take(perSecond, burst, this.#now());
+      const waitMs = this.#bucket.take(perSecond, burst, timers.monotonic());
       if (waitMs > 0) {
-        this.#timer = setTimeout(() => this.#grant(), waitMs);
+        this.#timer = timers.after(waitMs, () => this.#grant());
         return;
       }
       const answer = answers.shift();

@@ -1,4 +1,5 @@
 /** Readiness of a process: checks of its dependencies, each with a timeout. */
+import { machineTimers } from "./machine-timers.ts";
 import { within } from "./within.ts";
 
 /** A dependency without which the process is not ready. */
@@ -23,7 +24,7 @@ const underWay = new WeakMap<ReadinessCheck, Promise<FailedCheck | undefined>>()
 
 async function make({ name, check }: ReadinessCheck): Promise<FailedCheck | undefined> {
   try {
-    await within(CHECK_TIMEOUT_MS, check());
+    await within(machineTimers, CHECK_TIMEOUT_MS, check());
     return undefined;
   } catch (error) {
     return { name, error };

@@ -1,10 +1,16 @@
 /** Sleeping that ends early when there is work or when the process stops. */
+import type { Timers } from "../domain/clock.ts";
 
 export class Sleeper {
+  readonly #timers: Timers;
   readonly #sleepers = new Set<{ readonly soundly: boolean; readonly wake: () => void }>();
   #stopped = false;
   /** Whether a call to wake found nobody asleep. It then cancels the next sleep. */
   #called = false;
+
+  constructor(timers: Timers) {
+    this.#timers = timers;
+  }
 
   get stopped(): boolean {
     return this.#stopped;
@@ -20,12 +26,12 @@ export class Sleeper {
       const sleeper = {
         soundly,
         wake: () => {
-          clearTimeout(timer);
+          this.#timers.cancel(timer);
           this.#sleepers.delete(sleeper);
           resolve();
         },
       };
-      const timer = setTimeout(sleeper.wake, ms);
+      const timer = this.#timers.after(ms, sleeper.wake);
       this.#sleepers.add(sleeper);
     });
   }

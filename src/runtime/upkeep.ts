@@ -1,5 +1,6 @@
 /** Jobs that a process repeats. Each runs at once and again after each pause. Runs of one job never overlap. */
 import type { Logger } from "pino";
+import type { Timers } from "../domain/clock.ts";
 import { Sleeper } from "./sleeper.ts";
 
 export interface UpkeepJob {
@@ -35,8 +36,8 @@ export interface Upkeep {
 }
 
 /** Starts the jobs. A failed run is logged, and the job continues. */
-export function startUpkeep(jobs: readonly UpkeepJob[], log: Logger): Upkeep {
-  const sleepers = new Map(jobs.map(({ name }) => [name, new Sleeper()]));
+export function startUpkeep(jobs: readonly UpkeepJob[], timers: Timers, log: Logger): Upkeep {
+  const sleepers = new Map(jobs.map(({ name }) => [name, new Sleeper(timers)]));
 
   async function repeat(job: UpkeepJob): Promise<void> {
     const sleeper = sleepers.get(job.name) as Sleeper;

@@ -1,4 +1,5 @@
 /** Promises with an end: timeouts and signals. */
+import type { Timer, Timers } from "../domain/clock.ts";
 
 /** No answer arrived in time. It may still arrive later. */
 export class NoAnswerError extends Error {
@@ -10,12 +11,12 @@ export class NoAnswerError extends Error {
  *
  * @throws NoAnswerError after `ms` milliseconds
  */
-export async function within<T>(ms: number, promise: Promise<T>): Promise<T> {
-  let timer: NodeJS.Timeout | undefined;
+export async function within<T>(timers: Timers, ms: number, promise: Promise<T>): Promise<T> {
+  let timer: Timer | undefined;
   const timeout = new Promise<never>((_resolve, reject) => {
-    timer = setTimeout(() => reject(new NoAnswerError(`no answer within ${ms} ms`)), ms);
+    timer = timers.after(ms, () => reject(new NoAnswerError(`no answer within ${ms} ms`)));
   });
-  return await Promise.race([promise, timeout]).finally(() => clearTimeout(timer));
+  return await Promise.race([promise, timeout]).finally(() => timers.cancel(timer));
 }
 
 /**

@@ -3,6 +3,7 @@ import { type Client, WorkflowExecutionAlreadyStartedError } from "@temporalio/c
 import { TASK_QUEUES, WORKFLOW_TYPES } from "../../workflows/messages.ts";
 import type { Logger } from "../observability/logger.ts";
 import { Sleeper } from "../runtime/sleeper.ts";
+import type { Timers } from "../domain/clock.ts";
 
 /** A burst of revocations gets one checkpoint at its start, and one for the rest. */
 const PAUSE_MS = 500;
@@ -17,8 +18,8 @@ export interface CheckpointRequests {
  * Creates the requests of a worker. Every worker that learns of a revocation makes one. The revocation's number in
  * the workflow id admits only one of them. The schedule covers missed revocations.
  */
-export function createCheckpointRequests(client: Client, log: Logger): CheckpointRequests {
-  const sleeper = new Sleeper();
+export function createCheckpointRequests(client: Client, timers: Timers, log: Logger): CheckpointRequests {
+  const sleeper = new Sleeper(timers);
   let wanted: string | undefined;
   let running: Promise<void> | undefined;
 

@@ -16,6 +16,7 @@ import type { UpkeepJob } from "../runtime/upkeep.ts";
 import { ReplacedConnection } from "./replaced-connection.ts";
 import { messageOf } from "../runtime/thrown.ts";
 import { isPatched } from "./sdk-patches.ts";
+import type { Timers } from "../domain/clock.ts";
 
 /** Limit of a question that somebody waits for. */
 export const CHECK_TIMEOUT_MS = 2_000;
@@ -71,8 +72,13 @@ function guarded(nextCall: NextCall): NextCall {
   };
 }
 
+/** Returns the deadline of a call, in Unix milliseconds of this machine: gRPC knows no other clock. */
+export function callDeadline(timeoutMs: number): number {
+  return Date.now() + timeoutMs;
+}
+
 const bounded: Interceptor = (options, nextCall) =>
-  retried({ ...options, deadline: options.deadline ?? Date.now() + CALL_TIMEOUT_MS }, guarded(nextCall));
+  retried({ ...options, deadline: options.deadline ?? callDeadline(CALL_TIMEOUT_MS) }, guarded(nextCall));
 
 export interface TemporalOptions extends TemporalConnection {
   /** host:port */
@@ -151,6 +157,7 @@ export function createLazyClient(options: TemporalOptions, codec?: PayloadCodec)
 export function createWatchedClient(
   options: TemporalOptions,
   codec: PayloadCodec | undefined,
+  timers: Timers,
   log: Logger,
 ): { readonly client: Client; readonly watch: UpkeepJob } {
   const connect = (): Connection => connectLazily(options);
@@ -158,6 +165,7 @@ export function createWatchedClient(
     connect: async () => await Promise.resolve(connect()),
     probe: async (connection) => await checkNamespace(clientOf(connection, options)),
     callsLastMs: CALLS_LAST_MS,
+    timers,
     log,
   });
   return { client: clientOf(replaced.connection, options, codec), watch: replaced.watch() };
@@ -166,7 +174,7 @@ export function createWatchedClient(
 async function describeNamespace(client: Client, timeoutMs: number) {
   const { namespace } = client.options;
   return await client.withDeadline(
-    Date.now() + timeoutMs,
+    callDeadline(timeoutMs),
     async () => await client.workflowService.describeNamespace({ namespace }),
   );
 }

@@ -2,7 +2,6 @@
  * Creates or corrects the namespace with its retention and search attributes, over the API (contract 12). Where
  * that takes more rights than this process has, as on Temporal Cloud, it says what an administrator must run.
  */
-import { setTimeout as delay } from "node:timers/promises";
 import { type Connection, isGrpcServiceError } from "@temporalio/client";
 import { type SearchAttributeType, TypedSearchAttributes } from "@temporalio/common";
 import { encodeSearchAttributeIndexedValueType } from "@temporalio/common/lib/search-attributes.js";
@@ -10,6 +9,7 @@ import { msToTs, tsToMs } from "@temporalio/common/lib/time.js";
 import { SEARCH_ATTRIBUTES } from "../../workflows/messages.ts";
 import { SignetError } from "../domain/errors.ts";
 import { HOUR_MS } from "../domain/ids.ts";
+import type { Timers } from "../domain/clock.ts";
 
 /** Search attributes by name. SQL visibility allows at most three keyword lists and three integers per namespace. */
 export const SEARCH_ATTRIBUTE_TYPES: Readonly<Record<string, SearchAttributeType>> = Object.fromEntries(
@@ -35,6 +35,7 @@ export type NamespaceConnection = Pick<Connection, "workflowService" | "operator
 
 export interface EnsureNamespaceOptions {
   readonly namespace: string;
+  readonly timers: Timers;
   /** Address of the frontend, for the commands of an administrator. */
   readonly address: string;
   /** Set if the process signs in with an API key. */
@@ -183,6 +184,7 @@ async function ensureRegistered(
     }
   }
   await eventually(
+    options.timers,
     `Temporal namespace ${namespace}`,
     async () => ((await retentionOf(connection, namespace)) ?? 0) >= RETENTION_MS,
   );
@@ -272,8 +274,8 @@ async function addAttributes(
 }
 
 /** Repeats `check` until it succeeds and the servers know of the recent change. */
-async function eventually(what: string, check: () => Promise<boolean>): Promise<void> {
-  const deadline = performance.now() + SETTLE_TIMEOUT_MS;
+async function eventually(timers: Timers, what: string, check: () => Promise<boolean>): Promise<void> {
+  const deadline = timers.monotonic() + SETTLE_TIMEOUT_MS;
   for (;;) {
     let cause: unknown;
     try {
@@ -286,13 +288,13 @@ async function eventually(what: string, check: () => Promise<boolean>): Promise<
       }
       cause = error;
     }
-    if (performance.now() > deadline) {
+    if (timers.monotonic() > deadline) {
       throw new SignetError("UNAVAILABLE", {
         detail: `${what} was not ready within ${SETTLE_TIMEOUT_MS} ms`,
         cause,
       });
     }
-    await delay(POLL_MS);
+    await timers.sleep(POLL_MS);
   }
 }
 
@@ -311,7 +313,7 @@ export async function ensureNamespace(
   const refused: Refused = { commands: [] };
   await ensureRegistered(connection, options, refused);
   const what = `Temporal namespace ${namespace}`;
-  await eventually(what, async () => {
+  await eventually(options.timers, what, async () => {
     const missing = await missingAttributes(connection, namespace);
     const add = async (): Promise<void> => await addAttributes(connection, namespace, missing);
     const command = administratorsCommands(options).addAttributes(missing);
@@ -320,5 +322,5 @@ export async function ensureNamespace(
   if (refused.commands.length > 0) {
     throw new AdministratorNeededError(options, refused.commands, refused.cause);
   }
-  await eventually(what, async () => (await unqueryable(connection, namespace)).length === 0);
+  await eventually(options.timers, what, async () => (await unqueryable(connection, namespace)).length === 0);
 }

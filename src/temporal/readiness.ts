@@ -2,7 +2,7 @@
 import { type Client, isGrpcServiceError } from "@temporalio/client";
 import { SignetError } from "../domain/errors.ts";
 import type { ReadinessCheck } from "../runtime/readiness.ts";
-import { checkNamespace } from "./client.ts";
+import { callDeadline, checkNamespace } from "./client.ts";
 import { unqueryable } from "./namespace.ts";
 
 /** How long a result is reused, in milliseconds. Temporal Cloud limits queries to 30 a second for all processes. */
@@ -19,7 +19,7 @@ const QUERY_MS = 1_500;
 async function checkSearchAttributes(client: Client): Promise<void> {
   const { namespace } = client.options;
   const missing = await client
-    .withDeadline(Date.now() + QUERY_MS, async () => await unqueryable(client, namespace))
+    .withDeadline(callDeadline(QUERY_MS), async () => await unqueryable(client, namespace))
     .catch((error: unknown) => {
       if (isGrpcServiceError(error)) {
         return [];

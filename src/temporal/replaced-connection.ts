@@ -6,6 +6,7 @@
 import type { Logger } from "pino";
 import type { UpkeepJob } from "../runtime/upkeep.ts";
 import { within } from "../runtime/within.ts";
+import type { Timers } from "../domain/clock.ts";
 
 const LOOK_EVERY_MS = 2_000;
 /** Failed probes before another connection is tried. */
@@ -24,6 +25,7 @@ export interface ReplacedConnectionOptions<Connection> {
    * On a closed one, gRPC for Node throws from the timer of a retry, which ends the process.
    */
   readonly callsLastMs?: number;
+  readonly timers: Timers;
   readonly log: Logger;
 }
 
@@ -116,7 +118,7 @@ export class ReplacedConnection<Connection extends Replaceable> {
   /** Opens another connection. Undefined if Temporal itself is unavailable, so that a new one would not help. */
   async #open(): Promise<Connection | undefined> {
     const connecting = this.#options.connect();
-    const fresh = await within(CONNECT_MS, connecting).catch(() => undefined);
+    const fresh = await within(this.#options.timers, CONNECT_MS, connecting).catch(() => undefined);
     if (fresh !== undefined && (await this.#answers(fresh))) {
       return fresh;
     }
@@ -139,9 +141,9 @@ export class ReplacedConnection<Connection extends Replaceable> {
     }
     this.#current = fresh;
     this.#misses = 0;
-    const { callsLastMs = 0, log } = this.#options;
+    const { callsLastMs = 0, timers, log } = this.#options;
     const close = async (): Promise<void> =>
       await dead.close().catch((error: unknown) => log.debug({ err: error }, "not closed"));
-    await (callsLastMs === 0 ? close() : void setTimeout(() => void close(), callsLastMs).unref());
+    await (callsLastMs === 0 ? close() : void timers.after(callsLastMs, () => void close()).unref());
   }
 }

@@ -3,7 +3,7 @@ import { Connection, isGrpcServiceError } from "@temporalio/client";
 import type { Logger } from "pino";
 import { SignetError } from "../domain/errors.ts";
 import { inOneLine, messageOf } from "../runtime/thrown.ts";
-import { connectionOptions, type TemporalOptions } from "./client.ts";
+import { callDeadline, connectionOptions, type TemporalOptions } from "./client.ts";
 
 const ANSWER_MS = 5_000;
 
@@ -45,7 +45,7 @@ async function ask(options: TemporalOptions): Promise<Answer | undefined> {
   const { namespace } = options;
   try {
     await connection.withDeadline(
-      Date.now() + ANSWER_MS,
+      callDeadline(ANSWER_MS),
       async () => await connection.workflowService.describeNamespace({ namespace }),
     );
     return undefined;

@@ -6,6 +6,7 @@
  */
 import { createRequire } from "node:module";
 import type { Worker, WorkerOptions } from "node:worker_threads";
+import type { Timer, Timers } from "../domain/clock.ts";
 
 /** Heap and stack limits of the whole process. Threads inherit them, and reject them as arguments. */
 const PROCESS_LIMIT =
@@ -45,29 +46,28 @@ export interface LeanThreadsOptions {
   readonly onStuck: (silentMs: number) => void;
   /** By default 30 s. */
   readonly silentMaxMs?: number;
-  /** A monotonic clock, in milliseconds. */
-  readonly monotonicMs: () => number;
+  readonly timers: Timers;
 }
 
 /** Calls back if the heartbeats stop while this thread runs. @returns its timer */
-function watch(beats: Int32Array, options: LeanThreadsOptions): NodeJS.Timeout {
-  const { onStuck, monotonicMs, silentMaxMs = SILENT_MAX_MS } = options;
+function watch(beats: Int32Array, options: LeanThreadsOptions): Timer {
+  const { onStuck, timers, silentMaxMs = SILENT_MAX_MS } = options;
   let seen = -1;
-  let lookedAtMs = monotonicMs();
+  let lookedAtMs = timers.monotonic();
   let silentMs = 0;
-  const timer = setInterval(() => {
-    const nowMs = monotonicMs();
+  const timer = timers.every(BEAT_MS, () => {
+    const nowMs = timers.monotonic();
     const beat = Atomics.load(beats, 0);
     // Ignore time in which this thread did not run either, for instance in a stopped process.
     silentMs = beat === seen ? silentMs + Math.min(nowMs - lookedAtMs, 2 * BEAT_MS) : 0;
     lookedAtMs = nowMs;
     seen = beat;
     if (silentMs >= silentMaxMs) {
-      clearInterval(timer);
+      timers.cancel(timer);
       onStuck(silentMs);
     }
-  }, BEAT_MS).unref();
-  return timer;
+  });
+  return timer.unref();
 }
 
 let installed: LeanThreadsOptions | undefined;
@@ -97,8 +97,9 @@ export function useLeanWorkflowThreads(options: LeanThreadsOptions): void {
         workerData: { signetBeats },
         execArgv: [...(given.execArgv ?? threadArguments()), "--import", PRELOAD],
       });
-      const timer = watch(new Int32Array(signetBeats), installed ?? options);
-      this.once("exit", () => clearInterval(timer));
+      const watched = installed ?? options;
+      const timer = watch(new Int32Array(signetBeats), watched);
+      this.once("exit", () => watched.timers.cancel(timer));
     }
   };
 }

@@ -20,6 +20,7 @@ import type { CutProxy } from "../support/cut-proxy.ts";
 import { seededRandom } from "../support/seeded-random.ts";
 import type { Verifier } from "./admissions.ts";
 import type { Scene } from "./trial.ts";
+import { machineTimers } from "../../src/runtime/machine-timers.ts";
 
 const ISSUER = "http://home.test";
 const REGION = "us";
@@ -85,6 +86,7 @@ async function startCell({ stack, world, load }: Scene, home: CutProxy): Promise
   login.username = `cell_${REGION}_${world.database}`;
   login.password = "of-the-cell";
   await migrateDatabase({
+    timers: machineTimers,
     adminUrl: world.adminDatabaseUrl,
     cell: { url: login.href, name: REGION },
     nowMs: Date.now(),

@@ -22,8 +22,8 @@ export const CHANGES: readonly Mutant[] = [
     name: "key-revocation-waits-for-key-service",
     breaks: "The revocation of a signing key does not depend on the key service (decision 38)",
     file: "src/tokens/signing-keys/revoke.ts",
-    find: "await within(WRAP_MS, keyring.sealWithKek(aad, plaintext));",
-    replace: "await within(WRAP_MS * 1_000, keyring.sealWithKek(aad, plaintext));",
+    find: "await within(timers, WRAP_MS, keyring.sealWithKek(aad, plaintext));",
+    replace: "await within(timers, WRAP_MS * 1_000, keyring.sealWithKek(aad, plaintext));",
     caughtBy: "test/integration/signing-keys/rotation.test.ts",
   },
   {

@@ -30,9 +30,9 @@ export const TEMPORAL: readonly Mutant[] = [
     name: "repetition-throws-from-a-timer",
     breaks: "A process whose Temporal is away ends in order (docs/operations.md)",
     file: "src/temporal/client.ts",
-    find: "Date.now() + CALL_TIMEOUT_MS }, guarded(nextCall));",
+    find: "callDeadline(CALL_TIMEOUT_MS) }, guarded(nextCall));",
     replace:
-      "Date.now() + CALL_TIMEOUT_MS }, guarded === undefined ? nextCall : (given) => nextCall(given));",
+      "callDeadline(CALL_TIMEOUT_MS) }, guarded === undefined ? nextCall : (given) => nextCall(given));",
     caughtBy: "test/machine/temporal/closed-client.test.ts",
   },
   {
@@ -40,8 +40,8 @@ export const TEMPORAL: readonly Mutant[] = [
     breaks:
       "First requests to failing endpoints leave within 15 s after Temporal answers (docs/guarantees.md)",
     file: "src/webhooks/engine/starts.ts",
-    find: "call?.connection === this.#connection && performance.now()",
-    replace: "call !== undefined && performance.now()",
+    find: "call?.connection === this.#connection && this.#timers.monotonic()",
+    replace: "call !== undefined && this.#timers.monotonic()",
     caughtBy: "test/unit/webhooks/engine/starts.test.ts",
   },
   {

@@ -5,6 +5,7 @@ import { migrateDatabase } from "../../src/database/migrate.ts";
 import { readSchemaState, requireCurrentSchema } from "../../src/database/migration-files.ts";
 import { TEMPLATE_DATABASE, type TestDatabase, withDatabase } from "../support/test-database.ts";
 import { createReleaseDatabase, RELEASES } from "../upgrade/releases.ts";
+import { machineTimers } from "../../src/runtime/machine-timers.ts";
 
 const DAY_MS = 86_400_000;
 
@@ -90,6 +91,7 @@ describe.each(RELEASES)("the database of %s", (release) => {
     const options = {
       adminUrl: database.adminUrl,
       serviceUrl: database.url,
+      timers: machineTimers,
       nowMs: (times[0]?.newest.getTime() ?? 0) + 3 * DAY_MS,
     };
     const { pending } = await readSchemaState(client);

@@ -16,6 +16,7 @@ import { accessToken, bearer, provision, type Provisioned } from "./factories.ts
 import { freePorts } from "./free-port.ts";
 import { useStarted } from "./started.ts";
 import { startTcpProxy, type TcpProxy } from "./tcp-proxy.ts";
+import { machineTimers } from "../../src/runtime/machine-timers.ts";
 
 export const CELL_SCOPES = [
   "events:publish",
@@ -56,7 +57,12 @@ export async function createCellLogin(home: OwnApi, name: string): Promise<strin
   url.username = `cell_${name}_${home.database.name}`;
   url.password = "of-the-cell";
   const { adminUrl } = home.database;
-  await migrateDatabase({ adminUrl, cell: { url: url.href, name }, nowMs: Date.now() });
+  await migrateDatabase({
+    timers: machineTimers,
+    adminUrl,
+    cell: { url: url.href, name },
+    nowMs: Date.now(),
+  });
   return url.href;
 }
 

@@ -9,7 +9,7 @@ import { createFileSink } from "../../src/compliance/checkpoint-sink.ts";
 import { signCheckpoint } from "../../src/compliance/sign-checkpoint.ts";
 import type { Environment } from "../../src/config/config.ts";
 import { createPool, type Pool } from "../../src/database/pool.ts";
-import { systemClock } from "../../src/domain/clock.ts";
+import { systemClock } from "../../src/runtime/machine-timers.ts";
 import { createLogger } from "../../src/observability/logger.ts";
 
 export function checkpointSettings(): {

@@ -25,6 +25,7 @@ import {
   THROWN_AWAY,
   withDatabase,
 } from "./test-database.ts";
+import { machineTimers } from "../../src/runtime/machine-timers.ts";
 
 declare module "vitest" {
   interface ProvidedContext {
@@ -78,6 +79,7 @@ async function makeRunDirectory(): Promise<string> {
 async function makeTemplate(databaseUrl: string): Promise<void> {
   await execute(databaseUrl, `CREATE DATABASE ${TEMPLATE_DATABASE}`);
   await migrateDatabase({
+    timers: machineTimers,
     adminUrl: withDatabase(databaseUrl, TEMPLATE_DATABASE),
     serviceUrl: withDatabase(databaseUrl, TEMPLATE_DATABASE, SERVICE_LOGIN),
     nowMs: Date.now(),

@@ -17,6 +17,7 @@ import { purgeExpired } from "../../src/webhooks/retention/retention.ts";
 import type { Growth } from "./growth.ts";
 import { FILLED_TYPE } from "./many-rows.ts";
 import type { StatementCost } from "./statement-cost.ts";
+import { machineTimers } from "../../src/runtime/machine-timers.ts";
 
 export const LIMIT = 100;
 export const RETENTION_DAYS = 30;
@@ -172,6 +173,7 @@ export const queues: Statement = {
 /** Removes what has expired, as the hourly upkeep does. */
 export async function purge({ cost, now }: Run): Promise<void> {
   await purgeExpired({
+    timers: machineTimers,
     pool: cost.pool("signet_worker"),
     clock: { now: () => now.getTime() },
     log: createLogger({ level: "silent" }),

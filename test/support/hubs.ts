@@ -4,7 +4,8 @@ import { Client } from "pg";
 import type { Environment } from "../../src/config/config.ts";
 import { DatabaseClock } from "../../src/database/database-clock.ts";
 import { setLeaseKeys } from "../../src/database/repositories/tokens/lease-keys.ts";
-import { type Clock, monotonic, systemClock } from "../../src/domain/clock.ts";
+import type { Clock } from "../../src/domain/clock.ts";
+import { machineTimers, systemClock } from "../../src/runtime/machine-timers.ts";
 import type { Logger } from "../../src/observability/logger.ts";
 import type { RevocableToken } from "../../src/revocation/deny-list.ts";
 import { hubSubscription } from "../../src/processes/hub.ts";
@@ -101,10 +102,10 @@ export async function openHub({ url }: { readonly url: string }, log: Logger): P
       leaseMs: HUB_LEASE_MS,
     },
     onLine: (line, state) => hub?.hear(line, state),
-    monotonic,
+    timers: machineTimers,
     log,
   });
-  const opened = new Hub({ upstream: primary, leaseMs: HUB_LEASE_MS, monotonic, log });
+  const opened = new Hub({ upstream: primary, leaseMs: HUB_LEASE_MS, timers: machineTimers, log });
   hub = opened;
   await primary.start();
   opened.start();
@@ -135,8 +136,8 @@ export function createFollower({ keys, hub, open, clock = systemClock, log }: Fo
     leaseMs: HUB_LEASE_MS,
     onKeys: () => undefined,
     clock,
-    time: new DatabaseClock(),
-    monotonic,
+    time: new DatabaseClock(machineTimers),
+    timers: machineTimers,
     randomBytes,
     log,
   });

@@ -2,9 +2,14 @@
 import { randomBytes } from "node:crypto";
 import { createKeyEncryption, fixedKeys } from "../../src/crypto/key-encryption.ts";
 import { createKeyring, type Keyring } from "../../src/crypto/keyring.ts";
+import { machineTimers } from "../../src/runtime/machine-timers.ts";
 
 /** @param keks keys, newest first (default: one random key) */
 export function testKeyring(...keks: readonly Buffer[]): Keyring {
   const keys = keks.length === 0 ? [randomBytes(32)] : keks;
-  return createKeyring({ keyEncryption: createKeyEncryption(fixedKeys(keys), randomBytes), randomBytes });
+  return createKeyring({
+    keyEncryption: createKeyEncryption(fixedKeys(keys), randomBytes),
+    randomBytes,
+    monotonicMs: machineTimers.monotonic,
+  });
 }

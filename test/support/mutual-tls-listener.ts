@@ -1,6 +1,6 @@
 /** The listener of an api or an edge alone, which answers with its verdict on the client's certificate. */
 import { type Environment, loadConfig } from "../../src/config/config.ts";
-import { systemClock } from "../../src/domain/clock.ts";
+import { systemClock } from "../../src/runtime/machine-timers.ts";
 import { createClientCertHeaders } from "../../src/edge/client-cert.ts";
 import { PROBLEM_HEADER } from "../../src/http/mutual-tls/client-cert-header.ts";
 import { createLogger } from "../../src/observability/logger.ts";

@@ -7,6 +7,7 @@ import { type EmbeddedPostgres, startEmbeddedPostgres } from "../../src/processe
 import { freePort } from "./free-port.ts";
 import { interruptOnExit } from "./interrupt-on-exit.ts";
 import { SERVICE_LOGIN, type TestDatabase, THROWN_AWAY, withDatabase } from "./test-database.ts";
+import { machineTimers } from "../../src/runtime/machine-timers.ts";
 
 export interface OwnDatabase extends TestDatabase {
   /** Stops the server and its connections; resolves when it has ended. */
@@ -46,7 +47,7 @@ export async function startOwnDatabase(
   const { url: adminUrl } = await start();
   const name = new URL(adminUrl).pathname.slice(1);
   const url = withDatabase(adminUrl, name, SERVICE_LOGIN);
-  await migrateDatabase({ adminUrl, serviceUrl: url, nowMs: Date.now() });
+  await migrateDatabase({ timers: machineTimers, adminUrl, serviceUrl: url, nowMs: Date.now() });
   return {
     name,
     url,

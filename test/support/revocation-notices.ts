@@ -4,7 +4,7 @@ import { loadConfig } from "../../src/config/config.ts";
 import { rotationRules } from "../../src/config/rotation-settings.ts";
 import { loadServiceSecrets } from "../../src/crypto/service-secrets.ts";
 import { createPool, type Pool, type ServiceRole } from "../../src/database/pool.ts";
-import { systemClock } from "../../src/domain/clock.ts";
+import { machineTimers, systemClock } from "../../src/runtime/machine-timers.ts";
 import { createLogger } from "../../src/observability/logger.ts";
 import { sweepRotation } from "../../src/tokens/credentials/rotation-sweep.ts";
 import { publishRevocationNotices } from "../../src/webhooks/revocation-notices.ts";
@@ -30,7 +30,7 @@ export async function openTelling(
   api: Pick<TestApi, "database" | "environment">,
 ): Promise<() => Promise<void>> {
   const config = loadConfig(api.environment);
-  const { keyring } = await loadServiceSecrets(config, randomBytes);
+  const { keyring } = await loadServiceSecrets(config, randomBytes, machineTimers);
   const { deadLetterMs } = config;
   const sources = { keyring, clock: systemClock, randomBytes, deadLetterMs, onlyIfTaken: false };
   return async () =>

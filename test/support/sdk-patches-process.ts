@@ -7,6 +7,7 @@ import { useSynchronousContext } from "../../src/temporal/call-context.ts";
 import { checkNamespace, createLazyClient } from "../../src/temporal/client.ts";
 import { connectNative, createNativeClient } from "../../src/temporal/native-client.ts";
 import { useLeanWorkflowThreads } from "../../src/temporal/workflow-threads.ts";
+import { machineTimers } from "../../src/runtime/machine-timers.ts";
 
 export interface SdkPatchesInput {
   readonly address: string;
@@ -36,7 +37,7 @@ async function tracksPromises(): Promise<boolean> {
 }
 
 if (patched) {
-  useLeanWorkflowThreads({ onStuck: () => process.exit(3), monotonicMs: () => performance.now() });
+  useLeanWorkflowThreads({ onStuck: () => process.exit(3), timers: machineTimers });
   useSynchronousContext(activityContext);
 }
 const lazy = createLazyClient(options);

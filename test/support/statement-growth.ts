@@ -50,6 +50,7 @@ import {
   purge,
 } from "./growing-statements.ts";
 import { fillRevocations } from "./many-revocations.ts";
+import { machineTimers } from "../../src/runtime/machine-timers.ts";
 
 /** Deliveries that wait beside others that do not. */
 const FEW = 20;
@@ -283,7 +284,7 @@ export const AXES: Readonly<Record<string, Axis>> = {
         before: async ({ db }) => (await db.query("SELECT client_id FROM credentials LIMIT 1")).rows,
         run: async ({ cost }, before) => {
           const [{ client_id: id }] = before as [{ client_id: string }];
-          const found = await createClientLookup(cost.pool("signet_issuer"))(id);
+          const found = await createClientLookup(cost.pool("signet_issuer"), machineTimers)(id);
           if (found === undefined) {
             throw new Error("the client was not found");
           }

@@ -6,6 +6,7 @@ import { Connection } from "@temporalio/client";
 import { msToTs } from "@temporalio/common/lib/time.js";
 import { hasCode } from "../../src/processes/embedded/start-up-error.ts";
 import { ensureNamespace, RETENTION_MS } from "../../src/temporal/namespace.ts";
+import { machineTimers } from "../../src/runtime/machine-timers.ts";
 
 /** The run's values of the same names (test/support/global-setup.ts). */
 export interface RunNamespaces {
@@ -36,7 +37,7 @@ export async function takeNamespace(run: RunNamespaces): Promise<string> {
       namespace,
       workflowExecutionRetentionPeriod: msToTs(RETENTION_MS),
     });
-    await ensureNamespace(connection, { namespace, address: run.temporalAddress });
+    await ensureNamespace(connection, { timers: machineTimers, namespace, address: run.temporalAddress });
   } finally {
     await connection.close();
   }

@@ -29,6 +29,7 @@ import type { LastUsedRecorder } from "../../src/tokens/oauth/last-used.ts";
 import { issueToken, type TokenResponse, type TokenServices } from "../../src/tokens/oauth/token.ts";
 import { createTestDatabase, type TestDatabase } from "./services.ts";
 import { useStarted } from "./started.ts";
+import { machineTimers } from "../../src/runtime/machine-timers.ts";
 
 export const HOUR_MS = 3_600_000;
 export const DAY_MS = 24 * HOUR_MS;
@@ -120,7 +121,7 @@ function createServices(
   const { pools, clock, lines } = parts;
   const log = createLogger({ level: "trace", destination: { write: (line) => void lines.push(line) } });
   const append = listingEntries(parts.entries, createRotationLog("client", { clock, randomBytes }));
-  const notices = createRotationNotices({ pool: pools.rotator, clock, append, log });
+  const notices = createRotationNotices({ timers: machineTimers, pool: pools.rotator, clock, append, log });
   const writes: Promise<void>[] = [];
   const lastUsed: LastUsedRecorder = {
     note: ({ credentialId }, { version }) => {
@@ -131,9 +132,10 @@ function createServices(
     close: async () => void (await Promise.all(writes.splice(0))),
   };
   return {
+    timers: machineTimers,
     authenticator: createClientAuthenticator({
-      findClient: createClientLookup(pools.issuer),
-      findRetiredClient: createRetiredClientLookup(pools.issuer, clock),
+      findClient: createClientLookup(pools.issuer, machineTimers),
+      findRetiredClient: createRetiredClientLookup(pools.issuer, clock, machineTimers),
       verifyAssertion: async () => await Promise.resolve(undefined),
       pepper,
       rules: RULES,

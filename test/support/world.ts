@@ -15,7 +15,7 @@ import { EventService } from "../../src/webhooks/ingest/event-service.ts";
 import { Releaser } from "../../src/webhooks/engine/release.ts";
 import { type HandOver, HandOverTo } from "../../src/webhooks/ingest/hand-over.ts";
 import { type AcceptedEvent, createIngest, type Ingest } from "../../src/webhooks/ingest/ingest.ts";
-import { systemClock } from "../../src/domain/clock.ts";
+import { machineTimers, systemClock } from "../../src/runtime/machine-timers.ts";
 import { newId } from "../../src/domain/ids.ts";
 import { EndpointService } from "../../src/webhooks/endpoints/endpoint-service.ts";
 import { secretAad, secretFingerprint } from "../../src/crypto/endpoint-secret.ts";
@@ -157,6 +157,7 @@ export async function makeWorld(options: WorldOptions = {}): Promise<World> {
   const { handOver: handing } = options;
   const handOver = handing && new HandOverTo();
   const ingest = createIngest({
+    timers: machineTimers,
     pool: handing?.pool?.(pools.ingest) ?? pools.ingest,
     keys: createContentKeys({ keyring, clock }),
     clock,
@@ -165,7 +166,7 @@ export async function makeWorld(options: WorldOptions = {}): Promise<World> {
     deadLetterMs: config.deadLetterMs,
     handOver: handOver && (handing?.between?.(handOver) ?? handOver),
   });
-  const releaser = new Releaser(temporal, log);
+  const releaser = new Releaser(temporal, machineTimers, log);
   const reading = { pool: pools.api, keyring, releaser, clock, randomBytes };
   const deliveries = new DeliveryService(reading);
   const events = new EventService(reading);

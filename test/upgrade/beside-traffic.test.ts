@@ -19,6 +19,7 @@ import { withoutPause } from "../support/pauses.ts";
 import type { TestDatabase } from "../support/test-database.ts";
 import { createReleaseDatabase } from "./releases.ts";
 import { startTraffic, storeDeliveries, type Waits } from "./traffic.ts";
+import { machineTimers } from "../../src/runtime/machine-timers.ts";
 
 const STORED = Number(process.env["SIGNET_TEST_STORED"] ?? 20_000);
 /** The oldest release whose schema is migrated beside traffic. */
@@ -64,7 +65,12 @@ async function upgrade({ adminUrl, url: serviceUrl }: TestDatabase): Promise<Upg
   const stored = await storeDeliveries(adminUrl, STORED);
   const traffic = await startTraffic(adminUrl);
   const began = performance.now();
-  const migrations = await migrateDatabase({ adminUrl, serviceUrl, nowMs: Date.now() });
+  const migrations = await migrateDatabase({
+    timers: machineTimers,
+    adminUrl,
+    serviceUrl,
+    nowMs: Date.now(),
+  });
   const migrateMs = Math.round(performance.now() - began);
   const published = await traffic.stopPublishing();
 

@@ -11,6 +11,7 @@ import { type Receiver, startReceiver, verifyReceived } from "../support/receive
 import type { TestDatabase } from "../support/test-database.ts";
 import { makeWorld, TEST_CALLER, type World } from "../support/world.ts";
 import { createReleaseDatabase, KEPT, keysOf, RELEASES } from "./releases.ts";
+import { machineTimers } from "../../src/runtime/machine-timers.ts";
 
 allowMinutes(3);
 
@@ -21,7 +22,12 @@ async function upgraded(release: string): Promise<TestDatabase> {
   const database = await createReleaseDatabase(release);
   // Partitions for today's deliveries and the days in between.
   for (const nowMs of [Date.now() - 3 * DAY_MS, Date.now()]) {
-    await migrateDatabase({ adminUrl: database.adminUrl, serviceUrl: database.url, nowMs });
+    await migrateDatabase({
+      timers: machineTimers,
+      adminUrl: database.adminUrl,
+      serviceUrl: database.url,
+      nowMs,
+    });
   }
   return database;
 }

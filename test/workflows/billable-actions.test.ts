@@ -18,6 +18,7 @@ import { seedDeadLetters } from "../support/seeded-letters.ts";
 import { testNamespace } from "../support/services.ts";
 import { startTemporalProxy } from "../support/temporal-proxy.ts";
 import { makeWorld, TEST_CALLER, type World, type WorldOptions } from "../support/world.ts";
+import { machineTimers } from "../../src/runtime/machine-timers.ts";
 
 allowMinutes(4);
 
@@ -275,7 +276,11 @@ test("a verification, and the upkeep", async () => {
     expect(totalOf(verification)).toBe(documented.get("the verification of an endpoint, at the first ping"));
     await receiver.close();
 
-    const requests = createCheckpointRequests(world.temporal, createLogger({ level: "silent" }));
+    const requests = createCheckpointRequests(
+      world.temporal,
+      machineTimers,
+      createLogger({ level: "silent" }),
+    );
     requests.request(1);
     const checkpoint = await eventually(
       async () => await actionsOf(world, "signCheckpoint/1").then((it) => it.activities > 0 && it),

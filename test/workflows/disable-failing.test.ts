@@ -3,7 +3,7 @@ import { randomBytes } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { createPool, type Pool } from "../../src/database/pool.ts";
 import { EndpointFailures } from "../../src/webhooks/pacing/endpoint-failures.ts";
-import { systemClock } from "../../src/domain/clock.ts";
+import { systemClock } from "../../src/runtime/machine-timers.ts";
 import {
   createGoneDisabler,
   disableFailing,

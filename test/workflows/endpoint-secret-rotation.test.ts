@@ -3,7 +3,7 @@ import { randomBytes } from "node:crypto";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { createPool, type Pool } from "../../src/database/pool.ts";
 import { tenantTransaction } from "../../src/database/transaction.ts";
-import { systemClock } from "../../src/domain/clock.ts";
+import { systemClock } from "../../src/runtime/machine-timers.ts";
 import { activateSecret, rotateSecret } from "../../src/webhooks/endpoints/endpoint-secrets.ts";
 import { createLogger } from "../../src/observability/logger.ts";
 import { verify } from "../../src/lib/receiver/verify.ts";

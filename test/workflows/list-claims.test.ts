@@ -6,7 +6,7 @@ import {
   claimLetters,
   claimRetries,
 } from "../../src/database/repositories/webhooks/list-claims.ts";
-import { systemClock } from "../../src/domain/clock.ts";
+import { systemClock } from "../../src/runtime/machine-timers.ts";
 import { createLogger } from "../../src/observability/logger.ts";
 import { LetterReconciler } from "../../src/webhooks/engine/letter-reconciler.ts";
 import { useWorld } from "../support/world.ts";

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { Client, Connection, type WorkflowHandle } from "@temporalio/client";
 import { createPool } from "../../src/database/pool.ts";
 import type { Endpoint } from "../../src/database/repositories/endpoints/endpoints.ts";
-import { systemClock } from "../../src/domain/clock.ts";
+import { systemClock } from "../../src/runtime/machine-timers.ts";
 import { createLogger } from "../../src/observability/logger.ts";
 import { LostVerifications } from "../../src/webhooks/endpoints/lost-verifications.ts";
 import { createVerification } from "../../src/webhooks/endpoints/verification.ts";

@@ -13,6 +13,7 @@ import { createLogger } from "../../src/observability/logger.ts";
 import { startDatabase, stopDatabase } from "../support/database-outage.ts";
 import { eventually } from "../support/eventually.ts";
 import { useWorld } from "../support/world.ts";
+import { machineTimers } from "../../src/runtime/machine-timers.ts";
 
 // Outcomes are written one by one, so list sizes do not matter.
 const made = useWorld();
@@ -30,12 +31,15 @@ beforeAll(async () => {
   recorder = createRecorder({
     pool,
     log,
-    wait: async (ms) => {
-      waits.push(ms);
-      await delay(1);
-      if (waits.length === 3) {
-        await startDatabase(made.current);
-      }
+    timers: {
+      ...machineTimers,
+      sleep: async (ms) => {
+        waits.push(ms);
+        await delay(1);
+        if (waits.length === 3) {
+          await startDatabase(made.current);
+        }
+      },
     },
   });
 });

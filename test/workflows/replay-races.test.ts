@@ -11,7 +11,7 @@ import { cancelDeliveriesOf } from "../../src/database/repositories/webhooks/con
 import { cancelDelivery, replayDeadLetter } from "../../src/database/repositories/webhooks/deliveries.ts";
 import type { ReplayJob } from "../../src/database/repositories/webhooks/replay-jobs.ts";
 import { Releaser } from "../../src/webhooks/engine/release.ts";
-import { systemClock } from "../../src/domain/clock.ts";
+import { machineTimers, systemClock } from "../../src/runtime/machine-timers.ts";
 import { createLogger } from "../../src/observability/logger.ts";
 import {
   createReplayRunner,
@@ -33,7 +33,7 @@ let rival: Client;
 beforeAll(async () => {
   const { config, temporal } = made.current;
   pool = createPool({ url: config.databaseUrl, role: "signet_worker", max: 4, log });
-  const releaser = new Releaser(temporal, log);
+  const releaser = new Releaser(temporal, machineTimers, log);
   runner = createReplayRunner({
     pool,
     releaser,

@@ -4,7 +4,7 @@ import * as fc from "fast-check";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { createPool, type Pool } from "../../src/database/pool.ts";
 import { REPLAYABLE_STATES } from "../../src/database/repositories/webhooks/replay-items.ts";
-import { systemClock } from "../../src/domain/clock.ts";
+import { machineTimers, systemClock } from "../../src/runtime/machine-timers.ts";
 import { createLogger } from "../../src/observability/logger.ts";
 import { Releaser } from "../../src/webhooks/engine/release.ts";
 import { createReplayRunner, type ReplayRunner } from "../../src/webhooks/replay/replay-runner.ts";
@@ -20,7 +20,7 @@ let runner: ReplayRunner;
 beforeAll(() => {
   const { config, temporal } = made.current;
   pool = createPool({ url: config.databaseUrl, role: "signet_worker", max: 4, log });
-  const releaser = new Releaser(temporal, log);
+  const releaser = new Releaser(temporal, machineTimers, log);
   const onQueued = (): void => undefined;
   runner = createReplayRunner({ pool, releaser, clock: systemClock, randomBytes, log, onQueued });
 });

@@ -7,7 +7,7 @@ import { appendEntry } from "../../src/compliance/append-entry.ts";
 import { createCheckpointKey } from "../../src/compliance/checkpoint-key.ts";
 import { createPool } from "../../src/database/pool.ts";
 import { transaction } from "../../src/database/transaction.ts";
-import { systemClock } from "../../src/domain/clock.ts";
+import { systemClock } from "../../src/runtime/machine-timers.ts";
 import { createLogger } from "../../src/observability/logger.ts";
 import { publishRevocation } from "../../src/revocation/publish-revocation.ts";
 import { CHECKPOINT_REFUSED, TASK_QUEUES } from "../../workflows/messages.ts";

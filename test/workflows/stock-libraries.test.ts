@@ -5,7 +5,7 @@ import { Webhook as Svix } from "svix";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { createPool, type Pool } from "../../src/database/pool.ts";
 import { tenantTransaction } from "../../src/database/transaction.ts";
-import { systemClock } from "../../src/domain/clock.ts";
+import { systemClock } from "../../src/runtime/machine-timers.ts";
 import { rotateSecret } from "../../src/webhooks/endpoints/endpoint-secrets.ts";
 import { createLogger } from "../../src/observability/logger.ts";
 import { eventually } from "../support/eventually.ts";

@@ -136,7 +136,10 @@ async function* exportLines(auditPool: Pool, log: Logger): AsyncGenerator<string
   }
 }
 
-function registerExport(server: SignetServer, { auditPool, access, clients, log }: AdminServices): void {
+function registerExport(
+  server: SignetServer,
+  { auditPool, access, clients, log, timers }: AdminServices,
+): void {
   server.get(
     "/admin/v1/audit/export",
     operation({
@@ -152,6 +155,7 @@ function registerExport(server: SignetServer, { auditPool, access, clients, log 
     async (request, reply) => {
       breakOffUnlessAdmitted(reply, {
         isAdmitted: async () => await isStillAllowed(request, { access, clients }, OPERATION.operator),
+        timers,
         everyMs: ADMISSION_CHECK_MS,
       });
       const lines = Readable.from(exportLines(auditPool, log), { highWaterMark: 1 });

@@ -15,6 +15,7 @@ import { Body, Closed, Formed, IdempotencyHeaders } from "../../http/common.ts";
 import { operation } from "../openapi/operation.ts";
 import type { SignetServer } from "../../http/types.ts";
 import type { CommitChange } from "./audited.ts";
+import type { Timers } from "../../domain/clock.ts";
 
 const DECODE = "/admin/v1/codec/decode";
 const ENCODE = "/admin/v1/codec/encode";
@@ -48,6 +49,7 @@ export interface CodecRoutes {
   readonly uiOrigin: string | undefined;
   readonly readAudit: ReadAudit;
   readonly commit: CommitChange;
+  readonly timers: Timers;
 }
 
 type Wire = Static<typeof WirePayload>;
@@ -147,7 +149,7 @@ const EXAMPLE = { payloads: [{ metadata: { encoding: "anNvbi9wbGFpbg==" }, data:
 /** Registers the routes of the codec server. */
 export function registerCodecRoutes(
   server: SignetServer,
-  { codec, encrypts, uiOrigin, readAudit, commit }: CodecRoutes,
+  { codec, encrypts, uiOrigin, readAudit, commit, timers }: CodecRoutes,
 ): void {
   const windows = new FixedWindows(RATE);
 
@@ -156,7 +158,7 @@ export function registerCodecRoutes(
     if (request.headers.origin === uiOrigin) {
       reply.headers(corsOf(uiOrigin));
     }
-    const waitMs = windows.take(request.operator.id, performance.now());
+    const waitMs = windows.take(request.operator.id, timers.monotonic());
     if (waitMs > 0) {
       throw rateLimited("codec", waitMs, "Too many histories were decrypted; retry later.");
     }

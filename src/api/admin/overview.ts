@@ -26,7 +26,10 @@ const CERTIFICATES_MS = 30 * DAY_MS;
 /** One reading serves everybody who asks within this time, in milliseconds. */
 const SHARED_MS = 1_000;
 
-export type OverviewServices = Pick<AdminServices, "pool" | "auditPool" | "clock" | "checkTemporal">;
+export type OverviewServices = Pick<
+  AdminServices,
+  "pool" | "auditPool" | "clock" | "timers" | "checkTemporal"
+>;
 
 async function certificateFiles(): Promise<{ file: string; ends_at: string }[]> {
   const { values } = await metrics.certificateExpiry.get();
@@ -170,7 +173,7 @@ async function readOverview({ pool, auditPool, clock, checkTemporal }: OverviewS
 export function createOverview(services: OverviewServices): () => Promise<Overview> {
   let kept: { readonly atMs: number; readonly overview: Promise<Overview> } | undefined;
   return async () => {
-    const atMs = performance.now();
+    const atMs = services.timers.monotonic();
     if (kept === undefined || atMs - kept.atMs >= SHARED_MS) {
       const overview = readOverview(services);
       const mine = { atMs, overview };

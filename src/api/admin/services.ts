@@ -5,7 +5,7 @@ import type { Pepper } from "../../crypto/pepper.ts";
 import type { Pool } from "../../database/pool.ts";
 import type { OperatorIdentity } from "../../domain/identity.ts";
 import type { InProcessCalls } from "../in-process.ts";
-import type { Clock } from "../../domain/clock.ts";
+import type { Clock, Timers } from "../../domain/clock.ts";
 import type { Cells } from "../../domain/regions.ts";
 import type { RandomBytes } from "../../domain/ids.ts";
 import type { RotationRules } from "../../domain/secret-version.ts";
@@ -61,6 +61,7 @@ export interface AdminServices {
   /** Permitted algorithms of clients' assertions. */
   readonly assertionAlgorithms: readonly string[];
   readonly keyring: Keyring;
+  readonly timers: Timers;
   /** Decrypts payloads of workflows. */
   readonly codec: PayloadCodec;
   /** Whether new payloads of workflows are encrypted. */

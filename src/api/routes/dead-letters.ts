@@ -25,6 +25,7 @@ import type { SignetServer } from "../../http/types.ts";
 import { breakOffUnlessAdmitted, type IsAdmitted } from "../../http/while-admitted.ts";
 import { deliveryFilter } from "./deliveries.ts";
 import { wireEvent } from "./events.ts";
+import type { Timers } from "../../domain/clock.ts";
 
 function wireDeadLetter({ delivery, event }: DeadLetter): string {
   const wire = { ...presentDelivery(delivery), reason: delivery.reason };
@@ -174,7 +175,7 @@ async function* exportLines(
 export type ExportDeadLetters = (reply: FastifyReply, request: ExportRequest) => Promise<FastifyReply>;
 
 /** Creates the export function. All callers in this process share the limit of concurrent exports. */
-export function createDeadLetterExport(deliveries: DeliveryService): ExportDeadLetters {
+export function createDeadLetterExport(deliveries: DeliveryService, timers: Timers): ExportDeadLetters {
   const running = new Shares(EXPORTS_MAX);
   return async (reply, request) => {
     if (reply.request.method === "HEAD") {
@@ -184,7 +185,7 @@ export function createDeadLetterExport(deliveries: DeliveryService): ExportDeadL
     if (!running.take(tenantId)) {
       throw tooManyRequests(RETRY_AFTER_MS, `${EXPORTS_MAX} exports of this tenant are already running.`);
     }
-    breakOffUnlessAdmitted(reply, { isAdmitted });
+    breakOffUnlessAdmitted(reply, { isAdmitted, timers });
     let ended = false;
     const end = (): void => {
       if (!ended) {

@@ -7,7 +7,7 @@ import { SignetApiError } from "../../lib/client/errors.ts";
 import { asObject } from "../../lib/client/json.ts";
 import { stringifyWithRaw } from "../../lib/client/raw-json.ts";
 import type { SignetClient } from "../../lib/client/signet-client.ts";
-import { systemClock } from "../../domain/clock.ts";
+import { systemClock } from "../../runtime/machine-timers.ts";
 import { messageOf } from "../../runtime/thrown.ts";
 import { painter } from "../colours.ts";
 import type { CliContext } from "../context.ts";

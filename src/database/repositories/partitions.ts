@@ -9,11 +9,7 @@ const DAYS = 3;
  * Creates the missing day partitions from yesterday to tomorrow. Returns their number. If no worker runs for a day, rows
  * of a day without a partition go to the default partition and stay there. Counts wait until their day has one.
  */
-export async function ensurePartitions(
-  db: Queryable,
-  nowMs: number,
-  patience: Patience = {},
-): Promise<number> {
+export async function ensurePartitions(db: Queryable, nowMs: number, patience: Patience): Promise<number> {
   let made = 0;
   for (let day = -1; day < DAYS - 1; day += 1) {
     // A transaction for each day, so that locks are held briefly.

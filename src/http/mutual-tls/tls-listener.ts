@@ -12,6 +12,7 @@ import type { Socket } from "node:net";
 import { answerAll, endUnused } from "../../runtime/http-server.ts";
 import { limitPipelining } from "../../runtime/pipelined-requests.ts";
 import { readPeersFirst } from "./peer-certificate.ts";
+import type { Timers } from "../../domain/clock.ts";
 
 /** Handshake timeout, in milliseconds: a slow handshake holds memory without sending anything. */
 const HANDSHAKE_TIMEOUT_MS = 5_000;
@@ -110,13 +111,13 @@ export async function listenOnSocket(server: Server, path: string): Promise<void
 }
 
 /** Closes the server after its running requests. */
-export async function closeServer(server: Server | HttpsServer): Promise<void> {
+export async function closeServer(server: Server | HttpsServer, timers: Timers): Promise<void> {
   const closed = new Promise<void>((resolve) => {
     server.close(() => resolve());
   });
   server.closeIdleConnections();
   // Node does not count a connection without a request as idle, and would wait for it forever.
-  const timer = setTimeout(() => server.closeAllConnections(), CLOSE_TIMEOUT_MS);
+  const timer = timers.after(CLOSE_TIMEOUT_MS, () => server.closeAllConnections());
   await closed;
-  clearTimeout(timer);
+  timers.cancel(timer);
 }

@@ -5,7 +5,7 @@
 import { createBatcher } from "../../database/batcher.ts";
 import type { TenantPolicyRow } from "../../database/repositories/tenant-policies.ts";
 import { putBounded } from "../../domain/bounded-map.ts";
-import type { Clock } from "../../domain/clock.ts";
+import type { Clock, Timers } from "../../domain/clock.ts";
 import { effectiveLimits, type LimitDefaults, type TenantLimitValues } from "../../config/tenant-limits.ts";
 
 /** Maximum age of a cached policy, in milliseconds. */
@@ -37,6 +37,7 @@ export interface TenantPoliciesOptions {
   readonly find: (tenantIds: readonly string[]) => Promise<readonly TenantPolicyRow[]>;
   readonly defaults: LimitDefaults;
   readonly clock: Clock;
+  readonly timers: Timers;
 }
 
 interface Kept {
@@ -45,12 +46,18 @@ interface Kept {
 }
 
 /** Creates the cache of one process. */
-export function createTenantPolicies({ find, defaults, clock }: TenantPoliciesOptions): TenantPolicies {
+export function createTenantPolicies({
+  find,
+  defaults,
+  clock,
+  timers,
+}: TenantPoliciesOptions): TenantPolicies {
   const kept = new Map<string, Kept>();
   /** Number of dropped policies, to detect reads that began before a drop and may be outdated. */
   let forgotten = 0;
   const lookup = createBatcher<string, TenantPolicy>({
     ...LOOKUP_BATCH,
+    timers,
     flush: async (tenantIds) => {
       const until = clock.now() + POLICY_LIFE_MS;
       const forgottenBefore = forgotten;

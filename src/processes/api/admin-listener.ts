@@ -23,6 +23,7 @@ import type { Logger } from "../../observability/logger.ts";
 import type { ReadinessCheck } from "../../runtime/readiness.ts";
 import { operatorFiles } from "../certificate-files.ts";
 import { handlerOf } from "../mutual-tls.ts";
+import { machineTimers } from "../../runtime/machine-timers.ts";
 
 export interface AdminListenerOptions {
   readonly config: Config;
@@ -94,7 +95,7 @@ export async function openAdminListener(options: AdminListenerOptions): Promise<
     close: async () => {
       files?.close();
       if (server !== undefined) {
-        await closeServer(server);
+        await closeServer(server, machineTimers);
       }
     },
   };

@@ -3,7 +3,7 @@ import type { OperatorAccess } from "../../api/admin/operator-guard.ts";
 import type { AdminServices } from "../../api/admin/services.ts";
 import type { InProcessCalls } from "../../api/in-process.ts";
 import type { Config } from "../../config/config.ts";
-import { monotonic } from "../../domain/clock.ts";
+import { machineTimers } from "../../runtime/machine-timers.ts";
 import { FruitlessLookups } from "../../http/rate-limits/fruitless-lookups.ts";
 import type { SignetServer } from "../../http/types.ts";
 import { createConsoleGuard, registerConsole } from "../../portal/operator/console.ts";
@@ -32,7 +32,7 @@ export function createConsole(parts: ConsoleParts): NonNullable<AdminServices["c
   const operators = new OperatorSessions({
     pool,
     authenticator: access.authenticator,
-    lookups: new FruitlessLookups(config.tokenRatePerAddress, monotonic),
+    lookups: new FruitlessLookups(config.tokenRatePerAddress, machineTimers.monotonic),
     clock,
     randomBytes,
   });
@@ -45,7 +45,7 @@ export function createConsole(parts: ConsoleParts): NonNullable<AdminServices["c
       operatorCalls,
       overview,
       services: parts,
-      streaming: { streams, clock },
+      streaming: { streams, clock, timers: machineTimers },
       headerBrand: config.headerBrand,
       // Operators change no endpoint, so no form checks a URL.
       urlProblem: () => undefined,

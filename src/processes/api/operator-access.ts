@@ -6,7 +6,8 @@ import type { Pepper } from "../../crypto/pepper.ts";
 import { loadOperatorToken } from "../../crypto/service-secrets.ts";
 import type { Pool } from "../../database/pool.ts";
 import { hasWayToSecurity } from "../../database/repositories/tokens/operators.ts";
-import { type Clock, monotonic } from "../../domain/clock.ts";
+import type { Clock } from "../../domain/clock.ts";
+import { machineTimers } from "../../runtime/machine-timers.ts";
 import type { Logger } from "../../observability/logger.ts";
 import { createOperatorAuthenticator } from "../../tokens/operators/authenticate-operator.ts";
 import { createRefusalAudit } from "../../tokens/operators/refusal-audit.ts";
@@ -52,7 +53,7 @@ export async function openOperatorAccess(parts: Parts): Promise<OperatorAccess> 
       count: FAILURES_MAX,
       limit: "operator_failures",
       detail: "Too many failed attempts from this address.",
-      monotonic,
+      monotonic: machineTimers.monotonic,
     }),
     noteRefusal: createRefusalAudit({ pool, clock, randomBytes, log }),
   };

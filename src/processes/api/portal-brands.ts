@@ -4,7 +4,7 @@ import { type Config, ConfigError } from "../../config/config.ts";
 import type { Pool } from "../../database/pool.ts";
 import { findPortalBrand } from "../../database/repositories/portal-brands.ts";
 import { tenantTransaction } from "../../database/transaction.ts";
-import { monotonic } from "../../domain/clock.ts";
+import { machineTimers } from "../../runtime/machine-timers.ts";
 import { LOGO_MAX, logoType, type PortalBrand, type PortalLogo } from "../../domain/portal-brand.ts";
 import { PortalBrands } from "../../portal/brand.ts";
 import { messageOf } from "../../runtime/thrown.ts";
@@ -55,6 +55,6 @@ export function openPortalBrands(config: BrandSettings, pool: Pool): PortalBrand
     settings: brandOf(config),
     find: async (tenantId) =>
       (await tenantTransaction(pool, tenantId, async (db) => await findPortalBrand(db, tenantId))) ?? {},
-    monotonic,
+    monotonic: machineTimers.monotonic,
   });
 }

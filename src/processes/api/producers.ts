@@ -4,7 +4,8 @@ import type { Keyring } from "../../crypto/keyring.ts";
 import type { Pool } from "../../database/pool.ts";
 import { touchVersions } from "../../database/repositories/tokens/clients.ts";
 import { createProducerLookup } from "../../database/repositories/tokens/producer-secrets.ts";
-import { type Clock, monotonic } from "../../domain/clock.ts";
+import type { Clock } from "../../domain/clock.ts";
+import { machineTimers } from "../../runtime/machine-timers.ts";
 import type { Logger } from "../../observability/logger.ts";
 import { createLastUsedRecorder } from "../../tokens/oauth/last-used.ts";
 import {
@@ -34,21 +35,22 @@ export interface Producers {
 
 export function openProducers({ config, pool, keyring, isAdmitted, clock, log }: ProducerParts): Producers {
   const lastUsed = createLastUsedRecorder({
+    timers: machineTimers,
     write: async (used) => await touchVersions(pool, "producer_secrets", used),
     clock,
     log,
   });
   const authenticator = createProducerAuthenticator({
-    find: createProducerLookup(pool, clock),
+    find: createProducerLookup(pool, clock, machineTimers),
     keyring,
     admit: isAdmitted,
     failures: new FailureLimiter({
       count: config.tokenFailures,
       limit: "signature_failures",
       detail: "Too many invalid signatures.",
-      monotonic,
+      monotonic: machineTimers.monotonic,
     }),
-    lookups: new FruitlessLookups(config.tokenRatePerAddress, monotonic),
+    lookups: new FruitlessLookups(config.tokenRatePerAddress, machineTimers.monotonic),
     lastUsed,
     certificateRequired: !config.development,
     headerBrand: config.headerBrand,

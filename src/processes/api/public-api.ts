@@ -4,7 +4,8 @@ import type { Keyring } from "../../crypto/keyring.ts";
 import { createRandomPool } from "../../crypto/random-pool.ts";
 import type { Pool } from "../../database/pool.ts";
 import { tenantTransaction } from "../../database/transaction.ts";
-import { type Clock, monotonic } from "../../domain/clock.ts";
+import type { Clock } from "../../domain/clock.ts";
+import { machineTimers } from "../../runtime/machine-timers.ts";
 import { type Cells, isAway } from "../../domain/regions.ts";
 import type { RandomBytes } from "../../domain/ids.ts";
 import type { ClientIdentification } from "../../http/mutual-tls/client-identification.ts";
@@ -107,7 +108,7 @@ export interface ApiServices {
 }
 
 function lookupsOf({ tokenRatePerAddress }: ApiServices["config"]): FruitlessLookups {
-  return new FruitlessLookups(tokenRatePerAddress, monotonic);
+  return new FruitlessLookups(tokenRatePerAddress, machineTimers.monotonic);
 }
 
 function portalOptions(services: ApiServices) {
@@ -124,7 +125,7 @@ function portalOptions(services: ApiServices) {
     calls,
     urlProblem: (url: string) => services.webhooks.endpoints.urlProblem(url),
     exportDeadLetters: services.webhooks.exportDeadLetters,
-    streaming: { streams: services.webhooks.streams, clock },
+    streaming: { streams: services.webhooks.streams, clock, timers: machineTimers },
     headerBrand: config.headerBrand,
     brands,
     frameOrigins: config.portalFrameOrigins ?? [],
@@ -190,7 +191,7 @@ export async function createApi(services: ApiServices): Promise<SignetServer> {
       signatures: (required) => ingress.guard(required),
       portal: createPortalGuard(() => server, portal),
       cells: services.cells,
-      open: createPublicRate(config.publicRatePerAddress, monotonic),
+      open: createPublicRate(config.publicRatePerAddress, machineTimers.monotonic),
     },
     clients: calls.clients(services.clients),
     idempotency: {

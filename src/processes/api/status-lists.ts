@@ -24,6 +24,7 @@ import {
   LIST_SIZE,
   type StatusPlaces,
 } from "../../tokens/status-lists/places.ts";
+import { machineTimers } from "../../runtime/machine-timers.ts";
 
 const ORDER_KEY_BYTES = 32;
 /** Lists that the aggregation names. 7,000 tokens per second fill about 15 before the first of them ends. */
@@ -70,7 +71,15 @@ export function createStatusLists(parts: StatusListParts): StatusLists {
     places:
       audiences.length === 0
         ? undefined
-        : createStatusPlaces({ audiences, reserve, insert, uriOf, clock, randomBytes: createRandomPool() }),
+        : createStatusPlaces({
+            audiences,
+            reserve,
+            insert,
+            uriOf,
+            clock,
+            timers: machineTimers,
+            randomBytes: createRandomPool(),
+          }),
     routes: {
       documents: createStatusListDocuments({
         issuer,

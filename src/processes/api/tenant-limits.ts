@@ -2,16 +2,18 @@
 import type { Config } from "../../config/config.ts";
 import type { Pool } from "../../database/pool.ts";
 import { findTenantPolicies } from "../../database/repositories/tenant-policies.ts";
-import { type Clock, monotonic } from "../../domain/clock.ts";
+import type { Clock } from "../../domain/clock.ts";
+import { machineTimers } from "../../runtime/machine-timers.ts";
 import { createTenantLimits, type TenantLimits } from "../../http/rate-limits/tenant-limits.ts";
 import { createTenantPolicies } from "../../http/rate-limits/tenant-policies.ts";
 
 /** @param pool role signet_issuer */
 export function openTenantLimits(config: Config, pool: Pool, clock: Clock): TenantLimits {
   const policies = createTenantPolicies({
+    timers: machineTimers,
     find: async (tenantIds) => await findTenantPolicies(pool, tenantIds),
     defaults: config,
     clock,
   });
-  return createTenantLimits({ policies, monotonic });
+  return createTenantLimits({ policies, monotonic: machineTimers.monotonic });
 }

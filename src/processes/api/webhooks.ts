@@ -2,7 +2,6 @@
 import { randomBytes } from "node:crypto";
 import type { Client } from "@temporalio/client";
 import type { Config } from "../../config/config.ts";
-import { setTimeout as delay } from "node:timers/promises";
 import { createRandomPool } from "../../crypto/random-pool.ts";
 import type { Keyring } from "../../crypto/keyring.ts";
 import type { Pepper } from "../../crypto/pepper.ts";
@@ -33,6 +32,7 @@ import type { TenantLimits } from "../../http/rate-limits/tenant-limits.ts";
 import { createDeadLetterExport } from "../../api/routes/dead-letters.ts";
 import type { SsfServices } from "../../api/routes/ssf.ts";
 import type { WebhookServices } from "../../api/routes/webhooks.ts";
+import { machineTimers } from "../../runtime/machine-timers.ts";
 
 export interface WebhookParts {
   readonly config: Config;
@@ -60,7 +60,7 @@ function createSsf(
       keys: setKeys.signingKey,
       clock,
       keptMs: config.deadLetterMs,
-      wait: async (ms) => await delay(ms),
+      wait: machineTimers.sleep,
       log,
     }),
     publicUrl: config.publicUrl,
@@ -69,7 +69,7 @@ function createSsf(
 
 function openVerification({ config, temporal }: WebhookParts) {
   const verification = createVerification(temporal, Math.random);
-  return createPacedVerification(verification, config.verificationsPerSecond);
+  return createPacedVerification(verification, config.verificationsPerSecond, machineTimers);
 }
 
 export function createWebhooks(parts: WebhookParts): WebhookServices & { drain(): Promise<void> } {
@@ -87,7 +87,7 @@ export function createWebhooks(parts: WebhookParts): WebhookServices & { drain()
     deadLetterMs: config.deadLetterMs,
   };
   const endpoints = new EndpointService({ ...registering, verification, log });
-  const releaser = new Releaser(temporal, log);
+  const releaser = new Releaser(temporal, machineTimers, log);
   const reading = { pool: pools.api, keyring, releaser, clock, randomBytes };
   const replays = new ReplayService({
     pool: pools.api,
@@ -101,6 +101,7 @@ export function createWebhooks(parts: WebhookParts): WebhookServices & { drain()
     pool: pools.ingest,
     keys: createContentKeys({ keyring, clock }),
     clock,
+    timers: machineTimers,
     randomBytes: createRandomPool(),
     keyBytes: randomBytes,
     deadLetterMs: config.deadLetterMs,
@@ -111,14 +112,14 @@ export function createWebhooks(parts: WebhookParts): WebhookServices & { drain()
     endpoints,
     events: new EventService(reading),
     deliveries,
-    exportDeadLetters: createDeadLetterExport(deliveries),
+    exportDeadLetters: createDeadLetterExport(deliveries, machineTimers),
     clock,
     streams: new DeliveryStreams(
       {
         list: async (tenantId, page) => await deliveries.list(tenantId, page),
         unhealthy: async (tenantId) => await endpoints.unhealthy(tenantId),
       },
-      clock,
+      { clock, timers: machineTimers },
       (err) => log.warn({ err }, "streams: deliveries not read"),
     ),
     replays: { service: replays, pool: pools.api, pepper, clock, randomBytes },

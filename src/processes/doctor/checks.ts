@@ -33,6 +33,7 @@ import type { Logger } from "../../observability/logger.ts";
 import { checkNamespace } from "../../temporal/client.ts";
 import { unqueryable } from "../../temporal/namespace.ts";
 import { failureOf, messageOf } from "../../runtime/thrown.ts";
+import { machineTimers } from "../../runtime/machine-timers.ts";
 
 const LAG_MAX_SECONDS = 60;
 const TENANTS_CHECKED = 1_000;
@@ -209,10 +210,10 @@ const CHECKS: readonly Check[] = [
     name: "clock",
     fix: "check the database first",
     look: async ({ pool, home }) => {
-      const own = await openDatabaseClock(pool);
+      const own = await openDatabaseClock(pool, machineTimers);
       const skews = [{ skewMs: own.skewMs, of: "", than: "the database's" }];
       if (home !== undefined) {
-        const { homeSkewMs: skewMs } = new CellClock(own, await openDatabaseClock(home));
+        const { homeSkewMs: skewMs } = new CellClock(own, await openDatabaseClock(home, machineTimers));
         skews.push({ skewMs, of: "the database's clock is ", than: "that of the home cell's" });
       }
       const found = skews.map(({ skewMs, ...names }) => ({ ...names, ms: Math.round(Math.abs(skewMs)) }));
@@ -246,7 +247,14 @@ const CHECKS: readonly Check[] = [
       }
       const found = await Promise.all(
         KEY_PURPOSES.map(async (purpose) => {
-          const keys = await openKeyStore({ db: issuer, keyring, purpose, clock, log });
+          const keys = await openKeyStore({
+            db: issuer,
+            keyring,
+            purpose,
+            clock,
+            timers: machineTimers,
+            log,
+          });
           keys.close();
           return lookAtKey(keys, purpose, clock.now());
         }),

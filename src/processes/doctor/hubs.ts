@@ -1,7 +1,6 @@
 /** The check of `signet doctor` on each hub that an edge follows (decision 33). */
 import { randomBytes } from "node:crypto";
 import type { Config } from "../../config/config.ts";
-import type { Monotonic } from "../../revocation/lease.ts";
 import type { Logger } from "../../observability/logger.ts";
 import { type OpenHubConnection, readReply, type Reply } from "../../revocation/hub-messages.ts";
 import { createHubOpener } from "../../revocation/hub-socket.ts";
@@ -12,6 +11,7 @@ import { failureOf, messageOf } from "../../runtime/thrown.ts";
 import { openHubMaterial } from "../hub-tls.ts";
 import type { Finding } from "./checks.ts";
 import { examineFiles } from "./files.ts";
+import { machineTimers } from "../../runtime/machine-timers.ts";
 
 /** How long a hub may take for a proof, in the loop's time. */
 const PROOF_MS = 3_000;
@@ -21,7 +21,6 @@ type Proof = Extract<Reply, { type: "proof" }>;
 interface HubCheck {
   readonly open: OpenHubConnection;
   readonly checkCode: CheckCode;
-  readonly monotonic: Monotonic;
 }
 
 /** What to fix if a connection fails, by a part of the error's code or message; the first that fits. */
@@ -65,7 +64,7 @@ async function askForProof(
     },
     onClose: () => resolve("closed"),
   });
-  const cancel = afterLoopTime(PROOF_MS, () => resolve("silent"));
+  const cancel = afterLoopTime(machineTimers, PROOF_MS, () => resolve("silent"));
   connection.send(JSON.stringify({ type: "nonce", nonce: text }));
   try {
     return await promise;
@@ -76,7 +75,7 @@ async function askForProof(
 }
 
 /** Checks that a hub can be reached, and that its proof has a code of the edge's key. */
-async function examineHub(hub: string, { open, checkCode, monotonic }: HubCheck): Promise<Finding> {
+async function examineHub(hub: string, { open, checkCode }: HubCheck): Promise<Finding> {
   const finding = (ok: boolean, detail: string): Finding => ({
     check: "hub",
     ok,
@@ -84,7 +83,7 @@ async function examineHub(hub: string, { open, checkCode, monotonic }: HubCheck)
   });
   const nonce = randomBytes(NONCE_BYTES);
   let proof: Awaited<ReturnType<typeof askForProof>>;
-  const startedAt = monotonic();
+  const startedAt = machineTimers.monotonic();
   try {
     proof = await askForProof(hub, nonce, open);
   } catch (error) {
@@ -109,7 +108,7 @@ async function examineHub(hub: string, { open, checkCode, monotonic }: HubCheck)
       "its proof has no code of SIGNET_LEASE_KEY: run `signet migrate` with the same key, or give this edge the key of that database",
     );
   }
-  const tookMs = Math.round(monotonic() - startedAt);
+  const tookMs = Math.round(machineTimers.monotonic() - startedAt);
   return finding(
     true,
     `its proof of ${proof.sequence} revocations verifies, ${tookMs} ms after this edge began to connect`,
@@ -119,13 +118,13 @@ async function examineHub(hub: string, { open, checkCode, monotonic }: HubCheck)
 /** Checks each hub in the settings. */
 export async function examineHubs(
   config: Config & { readonly hubs: readonly string[] },
-  { monotonic, log }: { readonly monotonic: Monotonic; readonly log: Logger },
+  log: Logger,
 ): Promise<Finding[]> {
   const material = await openHubMaterial(config, log);
   try {
     const open = createHubOpener(() => material.current());
     const checkCode = createCodeCheck(config.leaseKeys ?? []);
-    const hubs = config.hubs.map(async (hub) => await examineHub(hub, { open, checkCode, monotonic }));
+    const hubs = config.hubs.map(async (hub) => await examineHub(hub, { open, checkCode }));
     return [...(await Promise.all(hubs)), ...(await examineFiles(config))];
   } finally {
     material.close();

@@ -14,6 +14,7 @@ import { processIdentity } from "./process-identity.ts";
 import { logTail, type ServerProcess, startServer, type StopStep, stopProcess } from "./server-process.ts";
 import { startUpError } from "./start-up-error.ts";
 import { serverVersion } from "./temporal-binary.ts";
+import { machineTimers } from "../../runtime/machine-timers.ts";
 
 const HOST = "127.0.0.1";
 const READY_TIMEOUT_MS = 60_000;
@@ -175,7 +176,9 @@ async function prepareNamespaces(
   const address = `${HOST}:${port}`;
   try {
     await Promise.all(
-      namespaces.map(async (namespace) => await ensureNamespace(connection, { namespace, address })),
+      namespaces.map(
+        async (namespace) => await ensureNamespace(connection, { namespace, address, timers: machineTimers }),
+      ),
     );
   } finally {
     await connection.close();

@@ -1,5 +1,6 @@
 /** Ends `npm start` within 10 seconds, also under load. */
 import { NoAnswerError, within } from "../../runtime/within.ts";
+import { machineTimers } from "../../runtime/machine-timers.ts";
 
 type Closer = () => Promise<void>;
 
@@ -38,7 +39,7 @@ export class Closers {
     const failures: unknown[] = [];
     const note = (error: unknown): void => void failures.push(error);
     for (let close = this.#work.pop(); close !== undefined; close = this.#work.pop()) {
-      await within(Math.max(1, deadline - performance.now()), close()).catch(note);
+      await within(machineTimers, Math.max(1, deadline - performance.now()), close()).catch(note);
     }
     await Promise.all(this.#servers.splice(0).map(async (close) => await close().catch(note)));
     for (const close of this.#last.splice(0)) {

@@ -13,7 +13,8 @@ import { LONG_STATEMENT_TIMEOUT_MS } from "../../database/bounded-client.ts";
 import { listen } from "../../database/listener.ts";
 import { createPool, type Pool } from "../../database/pool.ts";
 import { isSigningKey } from "../../database/repositories/tokens/signing-keys.ts";
-import { type Clock, systemClock } from "../../domain/clock.ts";
+import type { Clock } from "../../domain/clock.ts";
+import { machineTimers, systemClock } from "../../runtime/machine-timers.ts";
 import type { RandomBytes } from "../../domain/ids.ts";
 import type { Logger } from "../../observability/logger.ts";
 import { REVOCATION_CHANNEL } from "../../revocation/follower.ts";
@@ -124,8 +125,9 @@ export function requestCheckpoints(
   temporal: Client,
   log: Logger,
 ): { stop(): Promise<void> } {
-  const requests = createCheckpointRequests(temporal, log);
+  const requests = createCheckpointRequests(temporal, machineTimers, log);
   const listener = listen({
+    timers: machineTimers,
     url: databaseUrl,
     channels: {
       // `sequence:kind:target`

@@ -6,6 +6,7 @@ import { Releaser } from "../../webhooks/engine/release.ts";
 import type { Clock } from "../../domain/clock.ts";
 import type { Logger } from "../../observability/logger.ts";
 import { createReplayRunner, type ReplayRunner } from "../../webhooks/replay/replay-runner.ts";
+import { machineTimers } from "../../runtime/machine-timers.ts";
 
 export interface WorkerReplays {
   readonly runner: ReplayRunner;
@@ -30,7 +31,7 @@ export function createWorkerReplays({
   log,
   onQueued,
 }: WorkerReplaysOptions): WorkerReplays {
-  const releaser = new Releaser(temporal, log);
+  const releaser = new Releaser(temporal, machineTimers, log);
   return {
     runner: createReplayRunner({ pool, releaser, clock, randomBytes, log, onQueued }),
     drain: async () => await releaser.drain(),

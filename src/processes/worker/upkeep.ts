@@ -42,6 +42,7 @@ import { homeJobs } from "../home-cell.ts";
 import { openMeasures } from "./measures.ts";
 import type { WorkerProcessOptions } from "./options.ts";
 import { verificationJobs } from "./verifications.ts";
+import { machineTimers } from "../../runtime/machine-timers.ts";
 
 const DEAD_LETTER_COUNTS_MS = 1_000;
 /** Readers add the changes that are not folded yet; only notices wait, of which each covers a minute. */
@@ -217,7 +218,11 @@ function reconciliation(
 
 /** Removes the rest of erased tenants, and ends the workflows of their deliveries. */
 function erasure({ pool, clock, connection, codec, options: { config, log } }: UpkeepParts): UpkeepJob {
-  const releaser = new Releaser(createNativeClient(connection, config.temporalNamespace, codec), log);
+  const releaser = new Releaser(
+    createNativeClient(connection, config.temporalNamespace, codec),
+    machineTimers,
+    log,
+  );
   return {
     name: "erasure",
     everyMs: ERASURE_MS,
@@ -398,7 +403,7 @@ function dueWork(parts: UpkeepParts, company: Company): readonly UpkeepJob[] {
     {
       name: "partitions",
       everyMs: PARTITIONS_MS,
-      run: async () => await ensurePartitions(pool, clock.now()),
+      run: async () => await ensurePartitions(pool, clock.now(), { timers: machineTimers }),
     },
     {
       name: "tables of keys",
@@ -431,6 +436,7 @@ export function startWorkerUpkeep(parts: UpkeepParts): Upkeep {
       ...dueWork(parts, company).map((job) => whileRight(clock, job)),
       ...homeWork(parts),
     ],
+    machineTimers,
     log,
   );
 }

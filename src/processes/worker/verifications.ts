@@ -7,6 +7,7 @@ import { LostVerifications } from "../../webhooks/endpoints/lost-verifications.t
 import { createPacedVerification, createVerification } from "../../webhooks/endpoints/verification.ts";
 import { sweepVerifications } from "../../webhooks/endpoints/verification-sweep.ts";
 import type { WorkerProcessOptions } from "./options.ts";
+import { machineTimers } from "../../runtime/machine-timers.ts";
 
 const SWEEP_MS = 1_000;
 const SWEEP_IDLE_MS = 5_000;
@@ -29,7 +30,11 @@ export function verificationJobs({
   options: { config, log },
 }: VerificationJobsParts): readonly UpkeepJob[] {
   const perSecond = config.verificationsPerSecond;
-  const verification = createPacedVerification(createVerification(client, Math.random), perSecond);
+  const verification = createPacedVerification(
+    createVerification(client, Math.random),
+    perSecond,
+    machineTimers,
+  );
   const limit = ROUND_SECONDS * perSecond;
   const lost = new LostVerifications({ pool, client, limit: LOST_MAX, clock, log });
   return [

@@ -3,7 +3,7 @@ import type { Pool } from "../../database/pool.ts";
 import type { SecretVersionKey } from "../../database/repositories/tokens/clients.ts";
 import { countDeliveries, type LateUse, reportLateUse } from "../../database/repositories/secret-versions.ts";
 import { transaction } from "../../database/transaction.ts";
-import type { Clock } from "../../domain/clock.ts";
+import type { Clock, Timers } from "../../domain/clock.ts";
 import type { Logger } from "../../observability/logger.ts";
 import { metrics } from "../../observability/metrics.ts";
 import type { AppendRotationEntry } from "./rotation-log.ts";
@@ -46,12 +46,19 @@ export interface RotationNoticesOptions {
   /** Role signet_rotator. */
   readonly pool: Pool;
   readonly clock: Clock;
+  readonly timers: Timers;
   readonly append: AppendRotationEntry;
   readonly log: Logger;
 }
 
 /** Creates the recorder. */
-export function createRotationNotices({ pool, clock, append, log }: RotationNoticesOptions): RotationNotices {
+export function createRotationNotices({
+  pool,
+  clock,
+  timers,
+  append,
+  log,
+}: RotationNoticesOptions): RotationNotices {
   const deliveries = new Map<string, NoticedVersion & { count: number }>();
   const lateUses = new Map<string, Noticed>();
   let flushing = Promise.resolve();
@@ -93,7 +100,7 @@ export function createRotationNotices({ pool, clock, append, log }: RotationNoti
     flushing = flushing.then(flush);
     await flushing;
   };
-  const timer = setInterval(() => void schedule(), WRITE_EVERY_MS).unref();
+  const timer = timers.every(WRITE_EVERY_MS, () => void schedule()).unref();
   return {
     delivered: (noticed) => {
       const key = `${noticed.credentialId} ${noticed.version}`;
@@ -108,7 +115,7 @@ export function createRotationNotices({ pool, clock, append, log }: RotationNoti
       }
     },
     close: async () => {
-      clearInterval(timer);
+      timers.cancel(timer);
       await schedule();
     },
   };

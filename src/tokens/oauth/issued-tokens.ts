@@ -4,7 +4,7 @@ import { appendEntry } from "../../compliance/append-entry.ts";
 import type { EntrySources } from "../../compliance/entry.ts";
 import type { Pool } from "../../database/pool.ts";
 import { transaction } from "../../database/transaction.ts";
-import type { Clock } from "../../domain/clock.ts";
+import type { Clock, Timers } from "../../domain/clock.ts";
 import type { Logger } from "../../observability/logger.ts";
 
 /** Counted from the start of the process, so that the processes do not all write at once. */
@@ -34,6 +34,7 @@ export interface IssuedTokensOptions {
   /** Writes all of the counts or none. */
   readonly append: (counts: readonly IssuedCount[]) => Promise<void>;
   readonly clock: Clock;
+  readonly timers: Timers;
   readonly log: Logger;
 }
 
@@ -49,7 +50,7 @@ interface Running {
  *
  * @returns the counter, `write` (for tests), and `close`, which writes the remaining counts
  */
-export function createIssuedTokens({ append, clock, log }: IssuedTokensOptions) {
+export function createIssuedTokens({ append, clock, timers, log }: IssuedTokensOptions) {
   const running = new Map<string, Running>();
   let unwritten: readonly IssuedCount[] = [];
   let writing: Promise<void> = Promise.resolve();
@@ -90,9 +91,9 @@ export function createIssuedTokens({ append, clock, log }: IssuedTokensOptions) 
     await writeUnwritten();
   }
 
-  const timers = [
-    setInterval(() => void write(), ENTRY_EVERY_MS).unref(),
-    setInterval(() => void writeUnwritten(), RETRY_EVERY_MS).unref(),
+  const planned = [
+    timers.every(ENTRY_EVERY_MS, () => void write()).unref(),
+    timers.every(RETRY_EVERY_MS, () => void writeUnwritten()).unref(),
   ];
   return {
     note: (tenantId: string, jti: string): void => {
@@ -108,7 +109,7 @@ export function createIssuedTokens({ append, clock, log }: IssuedTokensOptions) 
     },
     write,
     close: async (): Promise<void> => {
-      timers.forEach((timer) => clearInterval(timer));
+      planned.forEach(timers.cancel);
       await write();
     },
   };

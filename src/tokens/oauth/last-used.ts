@@ -1,6 +1,6 @@
 /** Records when each secret version was last used: once a minute per version, and without delaying answers. */
 import type { UsedVersion } from "../../database/repositories/tokens/clients.ts";
-import type { Clock } from "../../domain/clock.ts";
+import type { Clock, Timers } from "../../domain/clock.ts";
 import type { Logger } from "../../observability/logger.ts";
 
 const THROTTLE_MS = 60_000;
@@ -19,11 +19,12 @@ export interface LastUsedRecorder {
 export interface LastUsedOptions {
   readonly write: (used: readonly UsedVersion[]) => Promise<void>;
   readonly clock: Clock;
+  readonly timers: Timers;
   readonly log: Logger;
 }
 
 /** Creates the recorder. */
-export function createLastUsedRecorder({ write, clock, log }: LastUsedOptions): LastUsedRecorder {
+export function createLastUsedRecorder({ write, clock, timers, log }: LastUsedOptions): LastUsedRecorder {
   const noted = new Map<string, UsedVersion>();
 
   async function flush(): Promise<void> {
@@ -40,7 +41,7 @@ export function createLastUsedRecorder({ write, clock, log }: LastUsedOptions): 
     }
   }
 
-  const timer = setInterval(() => void flush(), WRITE_EVERY_MS).unref();
+  const timer = timers.every(WRITE_EVERY_MS, () => void flush()).unref();
   return {
     note: ({ credentialId }, { version, lastUsedAt }) => {
       const usedAtMs = clock.now();
@@ -49,7 +50,7 @@ export function createLastUsedRecorder({ write, clock, log }: LastUsedOptions): 
       }
     },
     close: async () => {
-      clearInterval(timer);
+      timers.cancel(timer);
       await flush();
     },
   };

@@ -1,8 +1,7 @@
 /** `POST /v1/auth/token`: the client credentials grant (RFC 6749 section 4.4). */
-import { setTimeout as delay } from "node:timers/promises";
 import { namesCertificate } from "../credentials/certificate-binding.ts";
 import type { CredentialRotation, Rotation } from "../credentials/rotation.ts";
-import type { Clock } from "../../domain/clock.ts";
+import type { Clock, Timers } from "../../domain/clock.ts";
 import { parseScopes } from "../../domain/scopes.ts";
 import { SignetError } from "../../domain/errors.ts";
 import {
@@ -64,6 +63,7 @@ export interface TokenResponse {
 export interface TokenServices {
   readonly authenticator: ClientAuthenticator;
   readonly mint: TokenMint;
+  readonly timers: Timers;
   readonly lastUsed: LastUsedRecorder;
   readonly issued: IssuedTokens;
   readonly limits: TokenLimits;
@@ -137,7 +137,7 @@ async function identifyClient(request: TokenRequest, { authenticator, limits }: 
  */
 async function mintUnlessRevoked(
   subject: TokenSubject,
-  { mint, issuableFrom, replaceRevokedKey, clock }: TokenServices,
+  { mint, issuableFrom, replaceRevokedKey, clock, timers }: TokenServices,
   places?: StatusPlaces,
 ): Promise<MintedToken | undefined> {
   for (;;) {
@@ -161,7 +161,7 @@ async function mintUnlessRevoked(
     if (waitMs > READMISSION_MAX_MS) {
       return undefined;
     }
-    await delay(Math.max(1, waitMs));
+    await timers.sleep(Math.max(1, waitMs));
   }
 }
 

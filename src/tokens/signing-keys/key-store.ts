@@ -11,7 +11,7 @@ import {
   type SigningAlgorithm,
   type SigningKeyRow,
 } from "../../database/repositories/tokens/signing-keys.ts";
-import type { Clock } from "../../domain/clock.ts";
+import type { Clock, Timers } from "../../domain/clock.ts";
 import { SignetError } from "../../domain/errors.ts";
 import type { Logger } from "../../observability/logger.ts";
 import { type SigningKeyState, statesAt } from "./lifecycle.ts";
@@ -70,6 +70,7 @@ export type KeyStoreOptions = {
   /** Whether to open without keys if they cannot be read now; they are read again every minute. */
   readonly optional?: boolean;
   readonly clock: Clock;
+  readonly timers: Timers;
   readonly log: Logger;
 } & (
   | {
@@ -191,7 +192,7 @@ function refuseWithoutKeys(): never {
 
 /** Opens the key store and reads the keys. */
 export async function openKeyStore(options: KeyStoreOptions): Promise<KeyStore> {
-  const { clock, log } = options;
+  const { clock, timers, log } = options;
   let keys: readonly HeldKey[] = [];
   let standing: Standing = standingAt(keys, -Infinity);
   let readAt = -Infinity;
@@ -237,9 +238,10 @@ export async function openKeyStore(options: KeyStoreOptions): Promise<KeyStore> 
     }
     log.warn({ err: error }, "signing keys could not be read");
   });
-  const timer = setInterval(() => {
+  const timer = timers.every(REFRESH_MS, () => {
     refresh().catch((error: unknown) => log.warn({ err: error }, "signing keys could not be read again"));
-  }, REFRESH_MS).unref();
+  });
+  timer.unref();
 
   return {
     signingKey: () => {
@@ -264,6 +266,6 @@ export async function openKeyStore(options: KeyStoreOptions): Promise<KeyStore> 
     },
     publicKeys: () => [...current().published.values()].map(({ jwk }) => jwk),
     refresh,
-    close: () => clearInterval(timer),
+    close: () => timers.cancel(timer),
   };
 }

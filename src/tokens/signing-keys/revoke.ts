@@ -31,12 +31,12 @@ export interface KeyRevocation {
  * @throws SignetError NOT_FOUND
  */
 async function makeSpare(
-  { pool, keyring, algs }: SigningKeyServices,
+  { pool, keyring, timers, algs }: SigningKeyServices,
   kid: string,
 ): Promise<NewSigningKey | undefined> {
   const { purpose } = found(await findSigningKey(pool, kid), "signing key");
   const sealWithKek: Keyring["sealWithKek"] = async (aad, plaintext) =>
-    await within(WRAP_MS, keyring.sealWithKek(aad, plaintext));
+    await within(timers, WRAP_MS, keyring.sealWithKek(aad, plaintext));
   return await generateSigningKey(algs[purpose], { sealWithKek }).catch(() => undefined);
 }
 

@@ -17,7 +17,7 @@ import {
   type SigningKeyRow,
 } from "../../database/repositories/tokens/signing-keys.ts";
 import { transaction } from "../../database/transaction.ts";
-import type { Clock } from "../../domain/clock.ts";
+import type { Clock, Timers } from "../../domain/clock.ts";
 import type { RandomBytes } from "../../domain/ids.ts";
 import { generateSigningKey } from "./signing-key.ts";
 import { nextActivation, PUBLISHED_AFTER_MS, PUBLISHED_BEFORE_MS } from "./lifecycle.ts";
@@ -27,6 +27,7 @@ export interface SigningKeyServices {
   readonly pool: Pool;
   readonly keyring: Keyring;
   readonly clock: Clock;
+  readonly timers: Timers;
   readonly randomBytes: RandomBytes;
   /** Algorithms of new keys. */
   readonly algs: KeyAlgorithms;

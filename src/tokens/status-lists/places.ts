@@ -6,7 +6,7 @@
 import { createCipheriv, createSecretKey } from "node:crypto";
 import { createBatcher } from "../../database/batcher.ts";
 import type { PlacedToken, ReservedPlaces } from "../../database/repositories/tokens/status-lists.ts";
-import type { Clock } from "../../domain/clock.ts";
+import type { Clock, Timers } from "../../domain/clock.ts";
 import type { RandomBytes } from "../../domain/ids.ts";
 import { type Place, TOKEN_LIFETIME_SECONDS, type TokenSubject } from "../oauth/access-token.ts";
 
@@ -85,6 +85,7 @@ export interface StatusPlacesOptions {
   readonly insert: (tokens: readonly PlacedToken[]) => Promise<void>;
   readonly uriOf: (id: string) => string;
   readonly clock: Clock;
+  readonly timers: Timers;
   readonly randomBytes: RandomBytes;
 }
 
@@ -99,11 +100,12 @@ interface Block {
 
 /** Creates the source of places of one process. */
 export function createStatusPlaces(options: StatusPlacesOptions): StatusPlaces {
-  const { audiences, reserve, insert, uriOf, clock, randomBytes } = options;
+  const { audiences, reserve, insert, uriOf, clock, timers, randomBytes } = options;
   const covered = new Set(audiences);
   let block: Block | undefined;
   let reserving: Promise<void> | undefined;
   const records = createBatcher<PlacedToken, undefined>({
+    timers,
     flush: async (tokens) => {
       await insert(tokens);
       return tokens.map(() => undefined);

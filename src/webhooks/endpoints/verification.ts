@@ -15,6 +15,7 @@ import type { WantedVerification } from "../../database/repositories/endpoints/e
 import type { Random } from "../../domain/retry-schedule.ts";
 import { PacedTurns } from "../../runtime/paced-turns.ts";
 import { signalOpen } from "../../temporal/open-workflow.ts";
+import type { Timers } from "../../domain/clock.ts";
 
 const MINUTE_S = 60;
 const HOUR_S = 3_600;
@@ -78,8 +79,10 @@ const WAITING_SECONDS = 8;
 export function createPacedVerification(
   verification: Verification,
   perSecond: number,
+  timers: Timers,
 ): Verification & { stop(): void } {
-  const turns = new PacedTurns({ perSecond, burst: perSecond, waitingMax: perSecond * WAITING_SECONDS });
+  const waitingMax = perSecond * WAITING_SECONDS;
+  const turns = new PacedTurns({ perSecond, burst: perSecond, waitingMax, timers });
   return {
     kick: async (wanted, nextGeneration) => {
       if (await turns.take(wanted.tenantId)) {

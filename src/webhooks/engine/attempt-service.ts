@@ -13,7 +13,7 @@ import {
   loadForAttempt,
 } from "../../database/repositories/webhooks/attempts.ts";
 import { adoptClaims } from "../../database/repositories/webhooks/claims.ts";
-import type { Clock } from "../../domain/clock.ts";
+import type { Clock, Timers } from "../../domain/clock.ts";
 import type { Reservation } from "../../domain/reservation.ts";
 import { tracer } from "../../observability/tracing.ts";
 import { type ContentMemory, MEMORY_PAUSE_MS } from "../sending/content-memory.ts";
@@ -65,7 +65,7 @@ export interface AttemptServiceOptions {
   readonly rateLimitQueues: RateLimitQueues;
   readonly recorder: Recorder;
   readonly clock: Clock;
-  readonly wait: (ms: number) => Promise<void>;
+  readonly timers: Timers;
 }
 
 /** A member during a run. */
@@ -93,8 +93,8 @@ export class AttemptService {
   #firstUnderWay = 0;
 
   constructor(options: AttemptServiceOptions) {
-    const { pool, worker } = options;
-    const limits = { maxItems: STATEMENT_ITEMS_MAX, maxInFlight: STATEMENTS_IN_FLIGHT_MAX };
+    const { pool, worker, timers } = options;
+    const limits = { timers, maxItems: STATEMENT_ITEMS_MAX, maxInFlight: STATEMENTS_IN_FLIGHT_MAX };
     this.#options = options;
     this.#loads = createBatcher({
       ...limits,
@@ -124,13 +124,13 @@ export class AttemptService {
     loaded: readonly (LoadedDelivery | undefined)[] = [],
   ): Promise<AttemptRun> {
     return await this.#running.track(request, async () => {
-      const { clock, wait } = this.#options;
+      const { clock, timers } = this.#options;
       const added = this.#countAdded(request);
       this.#firstUnderWay += added;
       try {
         const startedAtMs = clock.now();
         const members = this.#memberRuns(request, startedAtMs, loaded);
-        const deadline = wait(FIRST_WAIT_MS);
+        const deadline = timers.sleep(FIRST_WAIT_MS);
         const outcomes = aligned(
           await Promise.all(members.map(async (member) => await this.#runMember(member, deadline))),
         );
@@ -258,7 +258,7 @@ export class AttemptService {
    * then joins, or if the row has to be read again.
    */
   async #takeOver(member: MemberRun, delivery: LoadedDelivery): Promise<boolean> {
-    const { clock, inFlight, wait, worker } = this.#options;
+    const { clock, inFlight, timers, worker } = this.#options;
     const { key } = member;
     member.request = inFlight.join(key, delivery.cycle);
     if (member.request !== undefined) {
@@ -266,7 +266,7 @@ export class AttemptService {
     }
     const leaseMs = leftOf(delivery.leaseUntil, clock.now());
     if (leaseMs > 0) {
-      await wait(Math.min(LEASE_POLL_MS, leaseMs + 1));
+      await timers.sleep(Math.min(LEASE_POLL_MS, leaseMs + 1));
       return false;
     }
     if (delivery.state !== "QUEUED" || delivery.claimedBy === worker) {
@@ -286,13 +286,13 @@ export class AttemptService {
     { key, firstPass, paceMs: paceOf, reservation: kept }: MemberRun,
     { endpointId, rateLimit, cycle }: LoadedDelivery,
   ): Promise<MemberOutcome | undefined> {
-    const { clock, inFlight, rateLimitQueues, wait } = this.#options;
+    const { clock, inFlight, rateLimitQueues, timers } = this.#options;
     const paceMs = firstPass ? 0 : paceOf(endpointId);
     if (paceMs > PACE_WAIT_MAX_MS) {
       return { kind: "postponed", dueMs: clock.now() + paceMs };
     }
     if (paceMs > 0) {
-      await wait(paceMs);
+      await timers.sleep(paceMs);
     }
     if (rateLimit === null) {
       return undefined;
@@ -304,12 +304,12 @@ export class AttemptService {
       return { kind: "postponed", dueMs: reservation.atMs, reservation };
     }
     if (waitMs > 0) {
-      await wait(waitMs);
+      await timers.sleep(waitMs);
     }
     const spacingMs =
       inFlight.join(key, cycle) === undefined ? rateLimitQueues.spacingMs(endpointId, rateLimit) : 0;
     if (spacingMs > 0) {
-      await wait(spacingMs);
+      await timers.sleep(spacingMs);
     }
     return undefined;
   }

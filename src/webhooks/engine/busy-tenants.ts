@@ -17,7 +17,7 @@ export interface BusyTenantsOptions {
   /** Maximum number of first attempts in progress. */
   readonly underWayMax: number;
   /** Monotonic clock, in milliseconds. */
-  readonly now?: () => number;
+  readonly monotonic: () => number;
   readonly loopUtilization?: EventLoopUtilityFunction;
 }
 
@@ -33,9 +33,9 @@ export class BusyTenants {
   #loopAtMs: number;
   #loopIsBusy = false;
 
-  constructor({ underWayMax, now, loopUtilization }: BusyTenantsOptions) {
+  constructor({ underWayMax, monotonic, loopUtilization }: BusyTenantsOptions) {
     this.#busyAt = underWayMax * BUSY_SHARE;
-    this.#now = now ?? (() => performance.now());
+    this.#now = monotonic;
     this.#loopUtilization = loopUtilization ?? performance.eventLoopUtilization;
     this.#loop = this.#loopUtilization();
     this.#loopAtMs = this.#now();

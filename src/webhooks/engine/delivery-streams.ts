@@ -4,7 +4,7 @@
  * Changes of older deliveries are not reported.
  */
 import type { Delivery } from "../../database/repositories/webhooks/deliveries.ts";
-import type { Clock } from "../../domain/clock.ts";
+import type { Clock, Timers } from "../../domain/clock.ts";
 import type { Health } from "../../domain/endpoint-health.ts";
 import { tooManyRequests } from "../../domain/errors.ts";
 import { Sleeper } from "../../runtime/sleeper.ts";
@@ -74,7 +74,7 @@ function mayHaveChanged(delivery: Delivery, sinceMs: number): boolean {
 export class DeliveryStream {
   readonly #pending = new Map<string, Delivery>();
   readonly #pendingHealth = new Map<string, ChangedHealth>();
-  readonly #sleeper = new Sleeper();
+  readonly #sleeper: Sleeper;
   readonly #sinceMs: number | undefined;
   #ready = false;
   #complete = true;
@@ -82,7 +82,8 @@ export class DeliveryStream {
   #toldMs = 0;
 
   /** @param sinceMs position to resume from, in Unix milliseconds */
-  constructor(sinceMs?: number) {
+  constructor(timers: Timers, sinceMs?: number) {
+    this.#sleeper = new Sleeper(timers);
     this.#sinceMs = sinceMs;
   }
 
@@ -169,11 +170,18 @@ export class DeliveryStreams {
   readonly #onFailure: (error: unknown) => void;
   readonly #watched = new Map<string, Watched>();
   #count = 0;
-  readonly #sleeper = new Sleeper();
+  readonly #timers: Timers;
+  readonly #sleeper: Sleeper;
   #loop: Promise<void> | undefined;
   #closed = false;
 
-  constructor(sources: StreamSources, clock: Clock, onFailure: (error: unknown) => void) {
+  constructor(
+    sources: StreamSources,
+    { clock, timers }: { readonly clock: Clock; readonly timers: Timers },
+    onFailure: (error: unknown) => void,
+  ) {
+    this.#timers = timers;
+    this.#sleeper = new Sleeper(timers);
     this.#sources = sources;
     this.#clock = clock;
     this.#onFailure = onFailure;
@@ -198,7 +206,7 @@ export class DeliveryStreams {
         `${STREAMS_PER_TENANT} streams per tenant may be open at once, and ${STREAMS_MAX} in total.`,
       );
     }
-    const stream = new DeliveryStream(sinceMs);
+    const stream = new DeliveryStream(this.#timers, sinceMs);
     if (watched.known !== undefined && !stream.resuming) {
       stream.push([], watched.lookedMs);
     }

@@ -15,7 +15,7 @@ import {
   type FirstClaim,
   reclaimUnstarted,
 } from "../../database/repositories/webhooks/claims.ts";
-import type { GuardedClock } from "../../domain/clock.ts";
+import type { GuardedClock, Timer, Timers } from "../../domain/clock.ts";
 import { DAY_MS, isId, type RandomBytes, utcDay } from "../../domain/ids.ts";
 import type { AttemptService } from "./attempt-service.ts";
 import { byCarrier } from "./by-carrier.ts";
@@ -57,6 +57,7 @@ export interface DispatcherOptions {
   readonly starter: CarrierStarter;
   readonly health: EndpointHealth;
   readonly clock: GuardedClock;
+  readonly timers: Timers;
   readonly randomBytes: RandomBytes;
   readonly log: Logger;
   /** Claims with less than a full list, per second, of all live workers together. */
@@ -81,25 +82,27 @@ export class Dispatcher {
   readonly #lists: FirstLists;
   readonly #lanes: ListLanes;
   readonly #targets: Targets;
-  readonly #sleeper = new Sleeper();
+  readonly #sleeper: Sleeper;
   /** Whether this worker is known to live, so that others leave its claims alone. */
   #isKnown = false;
   readonly #outbox: KnownOutbox;
   /** Claims per second of this worker. */
   #perSecond: number;
   #workers: LiveWorkers = { live: 1, rank: 0 };
-  #later: NodeJS.Timeout | undefined;
+  #later: Timer | undefined;
   #loops: Promise<unknown> | undefined;
 
   constructor(options: DispatcherOptions) {
     this.#options = options;
     this.#perSecond = options.claimsPerSecond;
-    this.#outbox = new KnownOutbox(options.batchMax, performance.now());
-    this.#starts = new Starts(options.log);
-    this.#busy = new BusyTenants({ underWayMax: options.underWayMax, now: () => performance.now() });
+    const { timers } = options;
+    this.#sleeper = new Sleeper(timers);
+    this.#outbox = new KnownOutbox(options.batchMax, timers.monotonic());
+    this.#starts = new Starts(timers, options.log);
+    this.#busy = new BusyTenants({ underWayMax: options.underWayMax, monotonic: timers.monotonic });
     this.#lists = new FirstLists({ ...options, starts: this.#starts, busy: this.#busy });
     this.#lanes = new ListLanes({ ...options, starts: this.#starts });
-    this.#targets = new Targets(options.pool, () => performance.now());
+    this.#targets = new Targets(options.pool, timers);
   }
 
   start(): void {
@@ -126,13 +129,13 @@ export class Dispatcher {
       if (this.#busy.note(ids.filter((id) => !isDelivery(id)))) {
         this.#outbox.noteOthers();
       }
-      this.#outbox.name(Number(count), ids.filter(isDelivery), performance.now());
+      this.#outbox.name(Number(count), ids.filter(isDelivery), this.#options.timers.monotonic());
       this.hint(Math.max(1, Number(count)));
     } else {
-      this.#later ??= setTimeout(() => {
+      this.#later ??= this.#options.timers.after(OTHERS_MS, () => {
         this.#later = undefined;
         this.hint(1);
-      }, OTHERS_MS);
+      });
     }
   }
 
@@ -182,7 +185,7 @@ export class Dispatcher {
   /** Stops claiming and waits for the starts in progress. */
   async stop(): Promise<void> {
     this.#sleeper.stop();
-    clearTimeout(this.#later);
+    this.#options.timers.cancel(this.#later);
     await this.#loops;
     this.#starts.stop();
     await this.#lists.settle();
@@ -201,8 +204,8 @@ export class Dispatcher {
   }
 
   #state(): DispatchState {
-    const { attempts, clock, batchMax, underWayMax } = this.#options;
-    const nowMs = performance.now();
+    const { attempts, clock, timers, batchMax, underWayMax } = this.#options;
+    const nowMs = timers.monotonic();
     return {
       ...this.#outbox.view(this.#perSecond, nowMs),
       nowMs,
@@ -226,7 +229,7 @@ export class Dispatcher {
       this.#outbox.waited();
     } else if (action.mode === "look") {
       const { pool, retentionDays } = this.#options;
-      const found = this.#outbox.beginLook(performance.now());
+      const found = this.#outbox.beginLook(this.#options.timers.monotonic());
       found(await findOtherDays(pool, this.#latestDays(), retentionDays));
     } else {
       await this.#claim(action);
@@ -234,7 +237,7 @@ export class Dispatcher {
   }
 
   async #claim(claim: PlannedClaim): Promise<void> {
-    const ended = this.#outbox.begin(claim, performance.now());
+    const ended = this.#outbox.begin(claim, this.#options.timers.monotonic());
     const { claimed, more, nextTenant } = await this.#lists.claim(
       claim.limit,
       async (list) => await this.#query(claim, list),
@@ -242,7 +245,7 @@ export class Dispatcher {
     if (claimed.length > 0) {
       this.#lanes.noteFirstAttempts();
     }
-    ended({ claimed: claimed.length, more, nextTenant }, performance.now());
+    ended({ claimed: claimed.length, more, nextTenant }, this.#options.timers.monotonic());
   }
 
   async #query(claim: PlannedClaim, list: Pick<FirstClaim, "carrier" | "alone">): Promise<ClaimOfFirst> {

@@ -13,7 +13,7 @@ import {
   findUnstartedLists,
   removeUnstartedLists,
 } from "../../database/repositories/webhooks/claims.ts";
-import type { Clock } from "../../domain/clock.ts";
+import type { Clock, Timer, Timers } from "../../domain/clock.ts";
 import { newId, type RandomBytes } from "../../domain/ids.ts";
 import { TokenBucket } from "../../domain/token-buckets.ts";
 import type { AttemptService } from "./attempt-service.ts";
@@ -43,7 +43,7 @@ interface FirstList {
   readonly members: Claimed[];
   /** The attempts made at the claims. Each ends within about a second: with its outcome, or with a lease. */
   readonly attempts: Promise<unknown>[];
-  timer: NodeJS.Timeout | undefined;
+  timer: Timer | undefined;
   /** Claims and inserts in progress that may add members. Its workflow must know each, so it starts after them. */
   pending: number;
   /** Members that inserts in progress may add. */
@@ -74,6 +74,7 @@ export interface FirstListsOptions {
   readonly starter: CarrierStarter;
   readonly starts: Starts;
   readonly clock: Clock;
+  readonly timers: Timers;
   readonly randomBytes: RandomBytes;
   readonly log: Logger;
   /** Maximum number of members; 1 gives each delivery its own workflow. */
@@ -92,7 +93,7 @@ export class FirstLists {
   readonly #lists = new Map<string, FirstList>();
   readonly #starting = new Set<Promise<void>>();
   readonly #removals: Batcher<string, void>;
-  readonly #kept = new TokenBucket(KEPT_BURST, performance.now());
+  readonly #kept: TokenBucket;
   #open: FirstList | undefined;
   /** Whether the last list had several members. Then the next one will, too. */
   #several = false;
@@ -102,8 +103,11 @@ export class FirstLists {
   readonly #inserts = new Set<Promise<undefined>>();
 
   constructor(options: FirstListsOptions) {
+    const { timers } = options;
     this.#options = options;
+    this.#kept = new TokenBucket(KEPT_BURST, timers.monotonic());
     this.#removals = createBatcher({
+      timers,
       maxItems: REMOVALS_MAX,
       maxInFlight: 1,
       flush: async (carriers) => {
@@ -263,7 +267,7 @@ export class FirstLists {
       list.carrier = first.carrier;
       list.alone = first.carrier === first.deliveryId;
       if (!list.closed) {
-        list.timer = setTimeout(() => this.#close(list), LINGER_MS);
+        list.timer = this.#options.timers.after(LINGER_MS, () => this.#close(list));
       }
       this.#lists.set(list.carrier, list);
     }
@@ -307,7 +311,7 @@ export class FirstLists {
     if (list.closed) {
       return true;
     }
-    if (this.#kept.take(KEPT_PER_SECOND, KEPT_BURST, performance.now()) > 0) {
+    if (this.#kept.take(KEPT_PER_SECOND, KEPT_BURST, this.#options.timers.monotonic()) > 0) {
       return false;
     }
     this.#close(list);
@@ -361,7 +365,7 @@ export class FirstLists {
   #shut(list: FirstList): void {
     list.closed = true;
     this.#several = sizeOf(list) > 1;
-    clearTimeout(list.timer);
+    this.#options.timers.cancel(list.timer);
     this.#open = this.#open === list ? undefined : this.#open;
   }
 

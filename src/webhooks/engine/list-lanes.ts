@@ -14,7 +14,7 @@ import {
   renameCarrier,
 } from "../../database/repositories/webhooks/list-claims.ts";
 import { putBounded } from "../../domain/bounded-map.ts";
-import type { Clock } from "../../domain/clock.ts";
+import type { Clock, Timers } from "../../domain/clock.ts";
 import { newId, type RandomBytes } from "../../domain/ids.ts";
 import type { EndpointHealth } from "../pacing/endpoint-health.ts";
 import { byCarrier } from "./by-carrier.ts";
@@ -68,6 +68,7 @@ export interface ListLanesOptions {
   readonly starts: Starts;
   readonly health: Pick<EndpointHealth, "slow" | "silentSinceMs">;
   readonly clock: Clock;
+  readonly timers: Timers;
   readonly randomBytes: RandomBytes;
   /** Maximum number of deliveries per workflow. */
   readonly batchMax: number;
@@ -78,12 +79,17 @@ type Start<T> = (carrier: string, members: readonly T[]) => Promise<unknown>;
 
 /** The turns of a lane, by which it measures how long this process waits for a core. */
 class LaneTurns {
+  readonly #timers: Timers;
   #endedAtMs: number | undefined;
   #left = 0;
 
+  constructor(timers: Timers) {
+    this.#timers = timers;
+  }
+
   /** Begins a turn. Returns whether the lane should leave it to first attempts. */
   begin(yields: boolean): boolean {
-    const lateMs = this.#endedAtMs === undefined ? 0 : performance.now() - this.#endedAtMs - LANE_MS;
+    const lateMs = this.#endedAtMs === undefined ? 0 : this.#timers.monotonic() - this.#endedAtMs - LANE_MS;
     const leaves = yields && lateMs > LATE_MS && this.#left < LEFT_MAX;
     this.#left = leaves ? this.#left + 1 : 0;
     return leaves;
@@ -91,7 +97,7 @@ class LaneTurns {
 
   /** Ends a turn. @param isFollowed whether the next one begins at once. @returns the same */
   end(isFollowed: boolean): boolean {
-    this.#endedAtMs = isFollowed ? undefined : performance.now();
+    this.#endedAtMs = isFollowed ? undefined : this.#timers.monotonic();
     return isFollowed;
   }
 }
@@ -119,18 +125,20 @@ export class ListLanes {
   readonly #slowAtMs = new Map<string, number>();
   /** When the last list of an endpoint's dead letters was claimed. */
   readonly #lettersAtMs = new Map<string, number>();
-  readonly #slowTurns = new LaneTurns();
-  readonly #retryTurns = new LaneTurns();
+  readonly #slowTurns: LaneTurns;
+  readonly #retryTurns: LaneTurns;
   /** When first attempts were last claimed. */
   #claimedAtMs = Number.NEGATIVE_INFINITY;
 
   constructor(options: ListLanesOptions) {
     this.#options = options;
+    this.#slowTurns = new LaneTurns(options.timers);
+    this.#retryTurns = new LaneTurns(options.timers);
   }
 
   /** Notes that first attempts were claimed. */
   noteFirstAttempts(): void {
-    this.#claimedAtMs = performance.now();
+    this.#claimedAtMs = this.#options.timers.monotonic();
   }
 
   /**
@@ -225,7 +233,7 @@ export class ListLanes {
       return false;
     }
     const lists = { ...this.#newLists(this.#letterLists), listMax: LETTERS_MAX };
-    const nowMs = performance.now();
+    const nowMs = this.#options.timers.monotonic();
     const recent = [...this.#lettersAtMs].filter(([, atMs]) => atMs > nowMs - LETTERS_MS);
     const { claimed, nextEndpoint } = await claimLetters(pool, {
       ...lists,
@@ -263,14 +271,14 @@ export class ListLanes {
     claimed: readonly T[],
     start: Start<T>,
   ): Promise<Round> {
-    const began = performance.now();
+    const began = this.#options.timers.monotonic();
     const lists = byCarrier(claimed.toSorted((a, b) => a.list - b.list));
     await this.startAll(lists, async (carrier, members) => {
       if ((await start(carrier, members)) === false) {
         await this.#startElsewhere(carrier, members, start);
       }
     });
-    return { full: lists.size === carriers.length, tookMs: performance.now() - began };
+    return { full: lists.size === carriers.length, tookMs: this.#options.timers.monotonic() - began };
   }
 
   /** Another workflow has the delivery's id, and is open: an earlier carrier of it, or a list of 0.3.0. */
@@ -291,7 +299,7 @@ export class ListLanes {
 
   /** Whether the lanes leave the cores to first attempts. */
   get #yields(): boolean {
-    return performance.now() - this.#claimedAtMs < YIELD_MS;
+    return this.#options.timers.monotonic() - this.#claimedAtMs < YIELD_MS;
   }
 
   #newLists(count: number): ListsClaim {

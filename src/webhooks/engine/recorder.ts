@@ -3,6 +3,7 @@
  * retried from memory and never causes another request.
  */
 import type { Logger } from "pino";
+import type { Timers } from "../../domain/clock.ts";
 import { type Batcher, createBatcher } from "../../database/batcher.ts";
 import { isDataError } from "../../database/errors.ts";
 import type { Pool } from "../../database/pool.ts";
@@ -30,12 +31,11 @@ export interface Recorder {
 export interface RecorderOptions {
   readonly pool: Pool;
   readonly log: Logger;
-  /** Waits this many milliseconds; injected for tests. */
-  readonly wait: (ms: number) => Promise<void>;
+  readonly timers: Timers;
 }
 
 /** Repeats a write until the database accepts it or rejects its content. */
-async function persist<T>(write: () => Promise<T>, { wait, log }: RecorderOptions): Promise<T> {
+async function persist<T>(write: () => Promise<T>, { timers, log }: RecorderOptions): Promise<T> {
   for (let delayMs = RETRY_FIRST_MS; ; delayMs = Math.min(RETRY_MAX_MS, delayMs * 2)) {
     try {
       return await write();
@@ -44,7 +44,7 @@ async function persist<T>(write: () => Promise<T>, { wait, log }: RecorderOption
         throw error;
       }
       log.warn({ err: error, delay_ms: delayMs }, "outcomes could not be written; retrying");
-      await wait(delayMs);
+      await timers.sleep(delayMs);
     }
   }
 }
@@ -70,9 +70,10 @@ async function recordAlone(item: AttemptOutcome, options: RecorderOptions): Prom
 }
 
 export function createRecorder(options: RecorderOptions): Recorder {
-  const { pool, log } = options;
+  const { pool, timers, log } = options;
 
   const outcomes: Batcher<AttemptOutcome, boolean> = createBatcher<AttemptOutcome, boolean>({
+    timers,
     // Bounded by the attempts in progress, which hold their slots until their outcomes are written.
     maxWaiting: Number.POSITIVE_INFINITY,
     maxItems: STATEMENT_ITEMS_MAX,
@@ -92,6 +93,7 @@ export function createRecorder(options: RecorderOptions): Recorder {
   });
 
   const leases = createBatcher<InFlightAttempt, undefined>({
+    timers,
     maxItems: STATEMENT_ITEMS_MAX,
     maxInFlight: STATEMENTS_IN_FLIGHT_MAX,
     flush: async (items) => {

@@ -1,7 +1,7 @@
 /** Signals workflows about changes to their deliveries. */
-import { setTimeout as delay } from "node:timers/promises";
 import { type Client, WorkflowNotFoundError } from "@temporalio/client";
 import type { Logger } from "pino";
+import type { Timers } from "../../domain/clock.ts";
 import { attemptNowSignal, releaseSignal } from "../../../workflows/messages.ts";
 
 /** A delivery and the workflow that carries it, if any. */
@@ -29,21 +29,17 @@ interface Sending {
 export class Releaser {
   readonly #client: Client;
   readonly #log: Logger;
-  readonly #wait: (ms: number) => Promise<unknown>;
+  readonly #timers: Timers;
   /** Signals in their order, by name and carrier. */
   readonly #waiting = new Map<string, Sending>();
   readonly #bulk = new Set<Promise<void>>();
   readonly #requests = new Set<Promise<void>>();
   #ends = false;
 
-  constructor(
-    client: Client,
-    log: Logger,
-    wait: (ms: number) => Promise<unknown> = async (ms) => await delay(ms),
-  ) {
+  constructor(client: Client, timers: Timers, log: Logger) {
     this.#client = client;
     this.#log = log;
-    this.#wait = wait;
+    this.#timers = timers;
   }
 
   /** Called after the commit. Does not wait for Temporal. */
@@ -109,7 +105,7 @@ export class Releaser {
       if (waitMs === undefined || this.#ends || !(error instanceof WorkflowNotFoundError)) {
         throw error;
       }
-      await this.#wait(waitMs);
+      await this.#timers.sleep(waitMs);
       await this.#signal({ ...sending, waitsMs: later });
     }
   }

@@ -3,6 +3,7 @@
  * claimed until the sweep, so only starts that no retry can help are abandoned early.
  */
 import type { Logger } from "pino";
+import type { Timers } from "../../domain/clock.ts";
 import { Sleeper } from "../../runtime/sleeper.ts";
 import { NoAnswerError, within } from "../../runtime/within.ts";
 
@@ -25,15 +26,18 @@ export const START_ENDS_MS = GIVE_UP_MS + 2 * TRY_MS;
 const PERMANENT: ReadonlySet<number> = new Set([3, 5, 7, 9, 11, 12, 16]);
 
 export class Starts {
+  readonly #timers: Timers;
   readonly #log: Logger;
   readonly #underWay = new Map<string, Promise<boolean>>();
-  readonly #sleeper = new Sleeper();
+  readonly #sleeper: Sleeper;
   #pauseMs = 0;
   #pausedUntil = 0;
   /** Number of the connection. A call over an earlier one gets no answer. */
   #connection = 0;
 
-  constructor(log: Logger) {
+  constructor(timers: Timers, log: Logger) {
+    this.#timers = timers;
+    this.#sleeper = new Sleeper(timers);
     this.#log = log;
   }
 
@@ -42,7 +46,7 @@ export class Starts {
    * have been abandoned, and without claims no other one follows.
    */
   get pauseMs(): number {
-    return performance.now() < this.#pausedUntil ? this.#pauseMs : 0;
+    return this.#timers.monotonic() < this.#pausedUntil ? this.#pauseMs : 0;
   }
 
   /**
@@ -88,26 +92,26 @@ export class Starts {
   }
 
   #isUnderWay(call: Call | undefined): boolean {
-    return call?.connection === this.#connection && performance.now() - call.atMs < CALL_MS;
+    return call?.connection === this.#connection && this.#timers.monotonic() - call.atMs < CALL_MS;
   }
 
   async #run(carrier: string, start: () => Promise<unknown>): Promise<boolean> {
-    const began = performance.now();
+    const began = this.#timers.monotonic();
     let call: Call | undefined;
     for (let pauseMs = PAUSE_FIRST_MS; ; pauseMs = Math.min(PAUSE_MAX_MS, pauseMs * 2)) {
       try {
-        call ??= { answer: start(), atMs: performance.now(), connection: this.#connection };
-        await within(TRY_MS, call.answer);
+        call ??= { answer: start(), atMs: this.#timers.monotonic(), connection: this.#connection };
+        await within(this.#timers, TRY_MS, call.answer);
         this.#pauseMs = 0;
         return true;
       } catch (error) {
         call = error instanceof NoAnswerError && this.#isUnderWay(call) ? call : undefined;
         // More claims would only lengthen the sweep's list.
         this.#pauseMs = pauseMs;
-        this.#pausedUntil = performance.now() + pauseMs + TRY_MS;
+        this.#pausedUntil = this.#timers.monotonic() + pauseMs + TRY_MS;
         this.#log.warn({ err: error, carrier, pause_ms: pauseMs }, "workflow could not be started");
         await this.#sleeper.sleep(pauseMs);
-        if (this.#sleeper.stopped || isPermanent(error) || performance.now() - began > GIVE_UP_MS) {
+        if (this.#sleeper.stopped || isPermanent(error) || this.#timers.monotonic() - began > GIVE_UP_MS) {
           return false;
         }
       }

@@ -2,6 +2,7 @@
 import { type Batcher, createBatcher } from "../../database/batcher.ts";
 import type { Pool } from "../../database/pool.ts";
 import { loadTargets, type Target } from "../../database/repositories/webhooks/targets.ts";
+import type { Timers } from "../../domain/clock.ts";
 import { putBounded } from "../../domain/bounded-map.ts";
 
 /** Each takes some 2 KiB. */
@@ -19,12 +20,12 @@ export class Targets {
   readonly #known = new Map<string, Known>();
   readonly #loading = new Set<string>();
   readonly #loads: Batcher<string, Target | undefined>;
-  readonly #nowMs: () => number;
+  readonly #timers: Timers;
 
-  /** @param nowMs monotonic clock, in milliseconds */
-  constructor(pool: Pool, nowMs: () => number) {
-    this.#nowMs = nowMs;
+  constructor(pool: Pool, timers: Timers) {
+    this.#timers = timers;
     this.#loads = createBatcher({
+      timers,
       maxItems: LOADED_AT_ONCE,
       maxInFlight: 1,
       flush: async (ids) => {
@@ -37,7 +38,10 @@ export class Targets {
   /** Returns the target of an endpoint. If it is not known, or its tenant was held, it is read for the next time. */
   find(endpointId: string): Target | undefined {
     const known = this.#known.get(endpointId);
-    if (known === undefined || (known.target.heldAt !== null && this.#nowMs() - known.atMs >= HELD_MS)) {
+    if (
+      known === undefined ||
+      (known.target.heldAt !== null && this.#timers.monotonic() - known.atMs >= HELD_MS)
+    ) {
       this.#load(endpointId);
     }
     return known?.target.heldAt === null ? known.target : undefined;
@@ -59,7 +63,7 @@ export class Targets {
       .then(
         (target) => {
           if (target !== undefined) {
-            putBounded(this.#known, endpointId, { target, atMs: this.#nowMs() }, TARGETS_MAX);
+            putBounded(this.#known, endpointId, { target, atMs: this.#timers.monotonic() }, TARGETS_MAX);
           }
         },
         // Its deliveries wait in the outbox, and the next one asks again.

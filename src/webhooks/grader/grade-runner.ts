@@ -2,7 +2,6 @@
  * Runs requested grades. The database records which are waiting and which are running. If a worker loses a grade,
  * another one repeats it, at most twice. Then it ends as FAILED, so no grade stays open forever.
  */
-import { setTimeout as delay } from "node:timers/promises";
 import type { Logger } from "pino";
 import type { Pool } from "../../database/pool.ts";
 import {
@@ -19,7 +18,7 @@ import type { HttpSender } from "../sending/http-sender.ts";
 import type { OpenSecrets } from "../sending/open-secrets.ts";
 import type { ReceiverAccess } from "../sending/receiver-access.ts";
 import type { Signer } from "../sending/signer.ts";
-import type { GuardedClock } from "../../domain/clock.ts";
+import type { GuardedClock, Timers } from "../../domain/clock.ts";
 import type { RandomBytes } from "../../domain/ids.ts";
 import { type GradeLimits, GRADE_LIMITS, gradeReceiver } from "./grade.ts";
 
@@ -38,6 +37,7 @@ export interface GradeRunnerOptions {
   readonly openSecrets: OpenSecrets;
   readonly headerBrand: string;
   readonly clock: GuardedClock;
+  readonly timers: Timers;
   readonly randomBytes: RandomBytes;
   readonly log: Logger;
   readonly limits?: Partial<GradeLimits>;
@@ -141,7 +141,8 @@ export class GradeRunner {
   ): Promise<unknown> {
     const { endpointId } = taken;
     const { url, requestVersion, tenantId, wrappedDataKey } = target;
-    const { http, access, openSecrets, signer, headerBrand, clock, randomBytes, limits } = this.#options;
+    const { http, access, openSecrets, signer, headerBrand, clock, timers, randomBytes, limits } =
+      this.#options;
     const place = { id: endpointId, tenantId, wrappedDataKey };
     const secrets = await openSecrets({ ...target, endpointId });
     const send: HttpSender["send"] = async (request) =>
@@ -157,7 +158,7 @@ export class GradeRunner {
         headerBrand,
         clock,
         randomBytes,
-        wait: delay,
+        wait: timers.sleep,
         mayContinue,
         limits: limits ?? {},
       },

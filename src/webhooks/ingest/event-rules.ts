@@ -22,6 +22,7 @@ import { rateLimited } from "../../http/rate-limits/rate-limited.ts";
 import { nextTurn, Slices } from "../../runtime/slices.ts";
 import { compileFilter, type EventFilter, stepsOfEvent } from "./event-filter.ts";
 import { createTenantReads } from "./tenant-reads.ts";
+import type { Timers } from "../../domain/clock.ts";
 
 /** Maximum characters of cached rules, for all tenants: of the filters and the schema of each type. */
 const RULES_SIZE_MAX = 8_388_608;
@@ -148,9 +149,9 @@ export class EventRules {
   #compiling: Promise<unknown> = Promise.resolve();
 
   /** @param pool role signet_ingest */
-  constructor(pool: Pool) {
+  constructor(pool: Pool, timers: Timers) {
     this.#pool = pool;
-    this.#readInTurn = createTenantReads(pool, async (pair) => await this.#read(pair));
+    this.#readInTurn = createTenantReads(pool, timers, async (pair) => await this.#read(pair));
   }
 
   /**

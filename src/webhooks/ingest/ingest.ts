@@ -19,7 +19,7 @@ import {
   freeIdempotencyKey,
   type TakenKey,
 } from "../../database/repositories/idempotency.ts";
-import type { Clock } from "../../domain/clock.ts";
+import type { Clock, Timers } from "../../domain/clock.ts";
 import { newId, type RandomBytes } from "../../domain/ids.ts";
 import { SignetError, validationFailed } from "../../domain/errors.ts";
 import { ERROR_DESCRIPTIONS } from "../../http/error-descriptions.ts";
@@ -98,6 +98,7 @@ export interface IngestOptions {
   readonly pool: Pool;
   readonly keys: ContentKeys;
   readonly clock: Clock;
+  readonly timers: Timers;
   /** For ids. */
   readonly randomBytes: RandomBytes;
   /** For cryptographic keys. */
@@ -127,8 +128,9 @@ function rowsOf({ place, checked: { excluded } }: CheckedEvent, matches: Matches
 }
 
 function createCommits(options: IngestOptions, matches: Matches): Batcher<CheckedEvent, Flushed> {
-  const { pool, keys } = options;
+  const { pool, keys, timers } = options;
   return createBatcher<CheckedEvent, Flushed>({
+    timers,
     maxItems: COMMIT_EVENTS_MAX,
     maxWaiting: WAITING_EVENTS_MAX,
     size: {
@@ -178,9 +180,9 @@ function createCommits(options: IngestOptions, matches: Matches): Batcher<Checke
 }
 
 export function createIngest(options: IngestOptions): Ingest {
-  const { pool, clock } = options;
-  const rules = new EventRules(pool);
-  const commits = createCommits(options, new Matches(pool));
+  const { pool, clock, timers } = options;
+  const rules = new EventRules(pool, timers);
+  const commits = createCommits(options, new Matches(pool, timers));
 
   return {
     accept: async (event) => {

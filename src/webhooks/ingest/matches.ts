@@ -4,6 +4,7 @@ import { matchEndpoints, type MatchedType } from "../../database/repositories/we
 import { WeighedMap } from "../../domain/bounded-map.ts";
 import { placeOf, rulesKey } from "./event-rules.ts";
 import { createTenantReads } from "./tenant-reads.ts";
+import type { Timers } from "../../domain/clock.ts";
 
 /** Endpoints that are remembered, of some 200 bytes each. */
 const ENDPOINTS_MAX = 200_000;
@@ -28,9 +29,10 @@ export class Matches {
   readonly #match: (asked: TenantTypes) => Promise<MatchedType[]>;
 
   /** @param pool role signet_ingest */
-  constructor(pool: Pool) {
+  constructor(pool: Pool, timers: Timers) {
     this.#match = createTenantReads(
       pool,
+      timers,
       async ({ tenantId, types }) =>
         await matchEndpoints(
           pool,

@@ -1,5 +1,6 @@
 /** Reads of ingest that each concern one tenant, and leave connections to commits. */
 import { createBatcher } from "../../database/batcher.ts";
+import type { Timers } from "../../domain/clock.ts";
 import type { Pool } from "../../database/pool.ts";
 import type { TenantAndType } from "../../database/repositories/webhooks/events.ts";
 
@@ -14,9 +15,11 @@ const AT_ONCE_MIN = 2;
  */
 export function createTenantReads<Asked extends Pick<TenantAndType, "tenantId">, Found>(
   pool: Pool,
+  timers: Timers,
   read: (asked: Asked) => Promise<Found>,
 ): (asked: Asked) => Promise<Found> {
   const reads = createBatcher<Asked, Found>({
+    timers,
     maxItems: 1,
     maxInFlight: Math.max(AT_ONCE_MIN, Math.floor((pool.options.max ?? 0) * SHARE)),
     // Each caller is an event that waits, and those are limited.

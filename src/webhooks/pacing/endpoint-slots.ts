@@ -3,6 +3,7 @@
  * within a second. Otherwise it returns later: after its queue position times the request duration. Returning
  * attempts go first, so that new ones cannot starve them.
  */
+import type { Timers } from "../../domain/clock.ts";
 import { putBounded } from "../../domain/bounded-map.ts";
 
 /** Longest wait for a slot, in milliseconds. Temporal's timers cover longer waits. */
@@ -22,10 +23,12 @@ interface Queue {
 
 export class EndpointSlots {
   readonly #perEndpoint: number;
+  readonly #timers: Timers;
   readonly #queues = new Map<string, Queue>();
   readonly #postponed = new Map<string, true>();
 
-  constructor(perEndpoint: number) {
+  constructor(perEndpoint: number, timers: Timers) {
+    this.#timers = timers;
     this.#perEndpoint = perEndpoint;
   }
 
@@ -73,13 +76,13 @@ export class EndpointSlots {
   async #wait(waiters: ((granted: boolean) => void)[]): Promise<boolean> {
     return await new Promise<boolean>((resolve) => {
       const grant = (granted: boolean): void => {
-        clearTimeout(timer);
+        this.#timers.cancel(timer);
         resolve(granted);
       };
-      const timer = setTimeout(() => {
+      const timer = this.#timers.after(WAIT_MAX_MS, () => {
         waiters.splice(waiters.indexOf(grant), 1);
         resolve(false);
-      }, WAIT_MAX_MS);
+      });
       waiters.push(grant);
     });
   }

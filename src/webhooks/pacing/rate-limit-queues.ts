@@ -6,7 +6,7 @@
 import type { TurnRequest, Turn } from "../../database/repositories/webhooks/rate-limit-turns.ts";
 import { createBatcher } from "../../database/batcher.ts";
 import { putBounded } from "../../domain/bounded-map.ts";
-import type { Clock } from "../../domain/clock.ts";
+import type { Clock, Timers } from "../../domain/clock.ts";
 import type { Reservation } from "../../domain/reservation.ts";
 
 /** Longest wait of an attempt inside its activity. Temporal's timers cover longer waits. */
@@ -43,6 +43,7 @@ export interface RateLimitQueuesOptions {
   /** Takes the next instants of each queue. Each endpoint occurs at most once. */
   readonly takeTurns: (requests: readonly TurnRequest[], nowMs: number) => Promise<ReadonlyMap<string, Turn>>;
   readonly clock: Clock;
+  readonly timers: Timers;
 }
 
 interface Ask {
@@ -65,6 +66,7 @@ export class RateLimitQueues {
   constructor(options: RateLimitQueuesOptions) {
     this.#options = options;
     this.#batcher = createBatcher({
+      timers: options.timers,
       maxItems: BATCH_MAX,
       maxInFlight: IN_FLIGHT_MAX,
       flush: async (asks: readonly Ask[]) => await this.#take(asks),

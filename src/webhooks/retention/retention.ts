@@ -13,7 +13,7 @@ import { purgeTombstones } from "../../database/repositories/endpoints/endpoints
 import { forgetReplayItems, forgetReplayJobs } from "../../database/repositories/webhooks/replay-jobs.ts";
 import { forgetPolledSets } from "../../database/repositories/webhooks/ssf-streams.ts";
 import { forgetTokenRevocations } from "../../database/repositories/tokens/revocations.ts";
-import { type Clock, monotonic } from "../../domain/clock.ts";
+import type { Clock, Timers } from "../../domain/clock.ts";
 import { DAY_MS, utcDay } from "../../domain/ids.ts";
 import { metrics } from "../../observability/metrics.ts";
 import { messageOf } from "../../runtime/thrown.ts";
@@ -48,8 +48,7 @@ export interface RetentionOptions extends Patience {
   readonly log: Logger;
   /** Number of whole days for which finished deliveries are kept. */
   readonly retentionDays: number;
-  /** A monotonic clock, in milliseconds. */
-  readonly monotonic?: () => number;
+  readonly timers: Timers;
 }
 
 /** What a step works with. */
@@ -134,7 +133,7 @@ async function dropDaysOfCounts({ pool, retainedSince, log, ...patience }: StepC
 }
 
 /** Drops the days that have ended. A day that fails does not keep the next one. */
-async function dropDays({ pool, now, before, log, pause, random }: StepContext): Promise<StepResult> {
+async function dropDays({ pool, now, before, log, timers, random }: StepContext): Promise<StepResult> {
   let removed = 0;
   const failures: unknown[] = [];
   for (const day of await partitionDays(pool)) {
@@ -142,7 +141,7 @@ async function dropDays({ pool, now, before, log, pause, random }: StepContext):
       continue;
     }
     try {
-      if (await dropDay({ pool, now: new Date(now), pause, random }, day)) {
+      if (await dropDay({ pool, now: new Date(now), timers, random }, day)) {
         log.info({ day }, "partitions dropped");
         removed += 1;
       }
@@ -167,15 +166,15 @@ async function dropDays({ pool, now, before, log, pause, random }: StepContext):
  * @throws AggregateError after all steps, if some failed
  */
 export async function purgeExpired(options: RetentionOptions, steps = STEPS): Promise<Purged> {
-  const { clock, log, retentionDays, monotonic: elapsed = monotonic } = options;
+  const { clock, log, retentionDays, timers } = options;
   const now = clock.now();
   const retainedSince = new Date(now - retentionDays * DAY_MS);
   const context: StepContext = { ...options, now, retainedSince, before: utcDay(retainedSince.getTime()) };
   const removed = new Map<string, number>();
   const failures: unknown[] = [];
-  const end = elapsed() + WORK_MS;
+  const end = timers.monotonic() + WORK_MS;
   let open = steps;
-  for (let first = true; open.length > 0 && (first || elapsed() < end); first = false) {
+  for (let first = true; open.length > 0 && (first || timers.monotonic() < end); first = false) {
     const unfinished: RetentionStep[] = [];
     for (const step of open) {
       const { name } = step;

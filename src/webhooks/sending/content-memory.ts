@@ -4,6 +4,7 @@
  */
 import type { LoadedDelivery } from "../../database/repositories/webhooks/attempts.ts";
 import { createBatcher } from "../../database/batcher.ts";
+import type { Timers } from "../../domain/clock.ts";
 import type { Pool } from "../../database/pool.ts";
 import { type ContentKey, loadContents } from "../../database/repositories/webhooks/event-contents.ts";
 
@@ -33,12 +34,14 @@ interface Waiting extends Entry {
 
 /** Serves waiters in order, except those whose endpoint has used up its share. */
 class Lane {
+  readonly #timers: Timers;
   readonly #max: number;
   readonly #byEndpoint = new Map<string, number>();
   readonly #waiting = new Set<Waiting>();
   #used = 0;
 
-  constructor(max: number) {
+  constructor(max: number, timers: Timers) {
+    this.#timers = timers;
     this.#max = max;
   }
 
@@ -58,12 +61,12 @@ class Lane {
       const waiting = {
         ...entry,
         grant: (granted: boolean): void => {
-          clearTimeout(timer);
+          this.#timers.cancel(timer);
           this.#waiting.delete(waiting);
           resolve(granted);
         },
       };
-      const timer = setTimeout(waiting.grant, waitMs, false);
+      const timer = this.#timers.after(waitMs, waiting.grant, false);
       this.#waiting.add(waiting);
     });
   }
@@ -105,13 +108,15 @@ class Lane {
 /** Reserves memory for large contents, from before they are loaded until their request has ended. */
 export class ContentMemory {
   readonly #load: (key: ContentKey) => Promise<Buffer | undefined>;
-  readonly #healthy = new Lane(HEALTHY_BYTES_MAX);
-  readonly #slow = new Lane(SLOW_BYTES_MAX);
+  readonly #healthy: Lane;
+  readonly #slow: Lane;
   /** Contents by event, shared by concurrent deliveries of the event. */
   readonly #held = new Map<string, { readonly content: Promise<Buffer | undefined>; users: number }>();
 
-  constructor(load: (key: ContentKey) => Promise<Buffer | undefined>) {
+  constructor(load: (key: ContentKey) => Promise<Buffer | undefined>, timers: Timers) {
     this.#load = load;
+    this.#healthy = new Lane(HEALTHY_BYTES_MAX, timers);
+    this.#slow = new Lane(SLOW_BYTES_MAX, timers);
   }
 
   /** Number of waiters for healthy endpoints. While there are any, nothing more needs to be claimed. */
@@ -158,12 +163,13 @@ export class ContentMemory {
 }
 
 /** Creates the memory for contents that are loaded from the database. */
-export function createContentMemory(pool: Pool): ContentMemory {
+export function createContentMemory(pool: Pool, timers: Timers): ContentMemory {
   const contents = createBatcher({
+    timers,
     maxItems: LOAD_ITEMS_MAX,
     maxInFlight: LOADS_IN_FLIGHT_MAX,
     size: { of: ({ bytes }: ContentKey) => bytes, max: LOAD_BYTES_MAX },
     flush: async (keys) => await loadContents(pool, keys),
   });
-  return new ContentMemory(async (key) => await contents.add(key));
+  return new ContentMemory(async (key) => await contents.add(key), timers);
 }

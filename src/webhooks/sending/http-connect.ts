@@ -5,6 +5,7 @@
 import type { Socket } from "node:net";
 import { connect as connectTcp } from "node:net";
 import type { SecureContext } from "node:tls";
+import type { Timer, Timers } from "../../domain/clock.ts";
 import type { OutboundProxy } from "../../config/egress-settings.ts";
 import type { AddressPolicy } from "./address-policy.ts";
 import { openTunnel } from "./http-proxy.ts";
@@ -17,6 +18,7 @@ export interface ConnectDependencies {
   readonly resolve: HostResolver;
   /** Whether one of our own URLs resolves to this address and port. */
   readonly isOwnAddress?: (address: string, port: number) => Promise<boolean>;
+  readonly timers: Timers;
   readonly secureContext: SecureContext;
   /** Resolves and connects instead of us, and has to check the addresses itself. */
   readonly proxy: OutboundProxy | null;
@@ -65,14 +67,19 @@ async function allowedAddresses(
  * Connects to the first address that answers. A slow address stays in the race. `net.connect` with several addresses
  * would drop it after 250 ms. A receiver that takes 8 s to accept would be unreachable.
  */
-function connectFirst(addresses: readonly string[], port: number, signal: AbortSignal): Promise<Socket> {
+function connectFirst(
+  addresses: readonly string[],
+  port: number,
+  timers: Timers,
+  signal: AbortSignal,
+): Promise<Socket> {
   return new Promise((resolve, reject) => {
     const sockets = new Set<Socket>();
     let next = 0;
-    let timer: NodeJS.Timeout | undefined;
+    let timer: Timer | undefined;
 
     function settle(winner: Socket | null, cause?: unknown): void {
-      clearTimeout(timer);
+      timers.cancel(timer);
       signal.removeEventListener("abort", onAbort);
       next = addresses.length;
       for (const socket of sockets) {
@@ -90,7 +97,7 @@ function connectFirst(addresses: readonly string[], port: number, signal: AbortS
       settle(null, signal.reason);
     }
     function tryNext(): void {
-      clearTimeout(timer);
+      timers.cancel(timer);
       const host = addresses[next];
       if (host === undefined) {
         return;
@@ -110,7 +117,7 @@ function connectFirst(addresses: readonly string[], port: number, signal: AbortS
         }
       });
       if (next < addresses.length) {
-        timer = setTimeout(tryNext, NEXT_ADDRESS_MS);
+        timer = timers.after(NEXT_ADDRESS_MS, tryNext);
       }
     }
 
@@ -128,7 +135,7 @@ async function connectDirectly(
   if (signal.aborted) {
     throw new ConnectFailure("connect", signal.reason);
   }
-  const socket = await connectFirst(addresses, origin.port, signal);
+  const socket = await connectFirst(addresses, origin.port, dependencies.timers, signal);
   const { hostname, port } = origin;
   const address = socket.remoteAddress;
   if (address === undefined || !dependencies.policy.allowsConnection({ hostname, address, port })) {

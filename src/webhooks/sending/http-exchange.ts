@@ -7,7 +7,7 @@
  */
 import type { IncomingHttpHeaders } from "node:http";
 import type { Dispatcher } from "undici";
-import type { Clock } from "../../domain/clock.ts";
+import type { Clock, Timer, Timers } from "../../domain/clock.ts";
 import { ConnectFailure } from "./http-tls.ts";
 
 /** Why no response headers came. `unsent`: the connection was gone, and certainly nothing was written. */
@@ -49,8 +49,10 @@ export class Exchange implements Dispatcher.DispatchHandler {
   private readonly limits: ExchangeLimits;
   private readonly clock: Clock;
   private readonly onEnd: (end: ExchangeEnd) => void;
-  private timer: NodeJS.Timeout;
-  private lastLook: NodeJS.Immediate | undefined;
+  private readonly timers: Timers;
+  private timer: Timer;
+  /** Whether the sockets are checked once more before the phase ends. */
+  private looking = false;
   private ended = false;
   private written = false;
   private status = 0;
@@ -61,11 +63,12 @@ export class Exchange implements Dispatcher.DispatchHandler {
   private keptBytes = 0;
   private readBytes = 0;
 
-  constructor(limits: ExchangeLimits, clock: Clock, onEnd: (end: ExchangeEnd) => void) {
+  constructor(limits: ExchangeLimits, clock: Clock, timers: Timers, onEnd: (end: ExchangeEnd) => void) {
     this.limits = limits;
     this.clock = clock;
+    this.timers = timers;
     this.onEnd = onEnd;
-    this.timer = setTimeout(onTimeout, limits.deadlineMs, this);
+    this.timer = timers.after(limits.deadlineMs, onTimeout, this);
   }
 
   /** Called by undici immediately before it writes the request. */
@@ -78,7 +81,7 @@ export class Exchange implements Dispatcher.DispatchHandler {
       return;
     }
     this.stopTimer();
-    this.timer = setTimeout(onTimeout, this.limits.bodyMs, this);
+    this.timer = this.timers.after(this.limits.bodyMs, onTimeout, this);
     this.status = status;
     this.headersAt = this.clock.now();
     this.retryAfter = headers["retry-after"];
@@ -121,11 +124,14 @@ export class Exchange implements Dispatcher.DispatchHandler {
    * the exchange first checks the sockets once for data that arrived in time.
    */
   expireSoon(): void {
-    this.lastLook = setImmediate(onLastLook, this);
+    this.looking = true;
+    this.timers.soon(onLastLook, this);
   }
 
   expire(): void {
-    if (this.status === 0) {
+    if (!this.looking) {
+      // It was answered in time.
+    } else if (this.status === 0) {
       this.fail("timeout", null);
     } else {
       this.finish(false);
@@ -133,8 +139,8 @@ export class Exchange implements Dispatcher.DispatchHandler {
   }
 
   private stopTimer(): void {
-    clearTimeout(this.timer);
-    clearImmediate(this.lastLook);
+    this.timers.cancel(this.timer);
+    this.looking = false;
   }
 
   private finish(reusable: boolean): void {

@@ -1,6 +1,6 @@
 /** Resolves host names for the sender. */
 import { Resolver, lookup } from "node:dns/promises";
-import { setTimeout } from "node:timers/promises";
+import type { Timer, Timers } from "../../domain/clock.ts";
 
 /** Returns every address of a host name; an empty list if there is none. Rejects if that is not known. */
 export type HostResolver = (hostname: string) => Promise<readonly string[]>;
@@ -42,12 +42,14 @@ interface Answers {
 }
 
 /** Asks for both families. Resolves with what is known in time. */
-async function ask(resolver: Resolver, hostname: string): Promise<Answers> {
+async function ask(resolver: Resolver, hostname: string, timers: Timers): Promise<Answers> {
   const found: [string[], string[]] = [[], []];
   let failure: unknown = new Error(`no name server answered within ${DEADLINE_MS} ms`);
-  const timers = new AbortController();
+  const planned: Timer[] = [];
   const after = async (ms: number): Promise<void> =>
-    await setTimeout(ms, undefined, { signal: timers.signal, ref: false }).catch(() => undefined);
+    await new Promise((resolve) => {
+      planned.push(timers.after(ms, resolve).unref());
+    });
   const queries = [resolver.resolve4(hostname), resolver.resolve6(hostname)].map(async (query, family) => {
     found[family] = await query;
   });
@@ -62,7 +64,7 @@ async function ask(resolver: Resolver, hostname: string): Promise<Answers> {
     async () => await all,
   );
   await Promise.race([all, one, after(DEADLINE_MS)]);
-  timers.abort();
+  planned.forEach(timers.cancel);
   return { found: found.flat(), failure };
 }
 
@@ -75,9 +77,11 @@ async function ask(resolver: Resolver, hostname: string): Promise<Answers> {
  * @param options.hostsFile whether to use the hosts file for names that DNS does not know; for development only
  * @param options.servers name servers as `address:port`; by default those of the system
  */
-export function createHostResolver(
-  options: { readonly hostsFile?: boolean; readonly servers?: readonly string[] } = {},
-): HostResolver {
+export function createHostResolver(options: {
+  readonly timers: Timers;
+  readonly hostsFile?: boolean;
+  readonly servers?: readonly string[];
+}): HostResolver {
   const resolver = new Resolver({ timeout: FIRST_WAIT_MS, tries: TRIES });
   if (options.servers !== undefined) {
     resolver.setServers(options.servers);
@@ -86,7 +90,7 @@ export function createHostResolver(
     if (hostname === "localhost") {
       return await systemLookup(hostname);
     }
-    const { found, failure } = await ask(resolver, hostname);
+    const { found, failure } = await ask(resolver, hostname, options.timers);
     if (found.length === 0 && options.hostsFile === true) {
       return await systemLookup(hostname);
     }

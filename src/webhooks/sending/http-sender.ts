@@ -10,7 +10,6 @@
  * the attempt is `aborted`, and the schedule retries, because a receiver must see each attempt number once.
  */
 import { Readable } from "node:stream";
-import { setTimeout as delay } from "node:timers/promises";
 import {
   createSecureContext,
   rootCertificates,
@@ -18,7 +17,7 @@ import {
   type SecureContextOptions,
 } from "node:tls";
 import { type Dispatcher, errors } from "undici";
-import type { Clock } from "../../domain/clock.ts";
+import type { Clock, Timers } from "../../domain/clock.ts";
 import type { AttemptError } from "../../domain/delivery.ts";
 import type { OutboundProxy } from "../../config/egress-settings.ts";
 import { acceptInterimResponses } from "../../runtime/interim-responses.ts";
@@ -98,6 +97,7 @@ export interface HttpSender {
 export interface HttpSenderOptions {
   readonly policy: AddressPolicy;
   readonly clock: Clock;
+  readonly timers: Timers;
   readonly resolver?: HostResolver;
   /** Whether an address and port belong to our own URLs; by default none do. */
   readonly isOwnAddress?: ConnectDependencies["isOwnAddress"];
@@ -181,11 +181,12 @@ function trusted(options: HttpSenderOptions): SecureContextOptions {
 function drip(
   { headers, body }: SendRequest,
   { pieces, everyMs }: NonNullable<SendRequest["drip"]>,
+  timers: Timers,
 ): { readonly headers: Record<string, string>; readonly body: Readable } {
   async function* pieceByPiece(): AsyncGenerator<Buffer> {
     const size = Math.max(1, Math.ceil(body.length / pieces));
     for (let start = 0; start < body.length; start += size) {
-      await delay(everyMs);
+      await timers.sleep(everyMs);
       yield body.subarray(start, start + size);
     }
   }
@@ -199,8 +200,9 @@ function openConnections(options: HttpSenderOptions): Connections {
   return createConnections(
     {
       policy: options.policy,
-      resolve: options.resolver ?? createHostResolver(),
+      resolve: options.resolver ?? createHostResolver({ timers: options.timers }),
       ...(options.isOwnAddress === undefined ? undefined : { isOwnAddress: options.isOwnAddress }),
+      timers: options.timers,
       secureContext: createSecureContext(trusted(options)),
       proxy: options.proxy ?? null,
     },
@@ -228,16 +230,21 @@ function targetFor(target: Target, identity: ClientIdentity | undefined): Target
     : { ...target, key: `${target.key} ${identity.key}`, secureContext: identity.secureContext };
 }
 
-function dispatchOn(connection: Connection, request: Dispatcher.DispatchOptions, handler: Exchange): void {
+function dispatchOn(
+  connection: Connection,
+  request: Dispatcher.DispatchOptions,
+  handler: Exchange,
+  timers: Timers,
+): void {
   const dispatch = (): void => {
     connection.client.dispatch(request, handler);
   };
   if (connection.restMs > 0) {
-    setTimeout(dispatch, connection.restMs);
+    timers.after(connection.restMs, dispatch);
   } else if (connection.reused) {
     // undici checks with `setImmediate` whether the receiver has closed the connection. From an I/O callback, that
     // runs before Node polls its sockets. From another immediate, it runs after, and notices.
-    setImmediate(dispatch);
+    timers.soon(dispatch);
   } else {
     dispatch();
   }
@@ -246,7 +253,7 @@ function dispatchOn(connection: Connection, request: Dispatcher.DispatchOptions,
 /** Creates a sender with its own connections; one per process. */
 export function createHttpSender(options: HttpSenderOptions): HttpSender {
   acceptInterimResponses();
-  const { clock, bodyMs = BODY_MS } = options;
+  const { clock, timers, bodyMs = BODY_MS } = options;
   const connections = openConnections(options);
   const findTarget = createTargets(options.policy);
   let underWay = 0;
@@ -259,13 +266,14 @@ export function createHttpSender(options: HttpSenderOptions): HttpSender {
       const handler = new Exchange(
         { bodyMs, bodyBytes: BODY_BYTES, deadlineMs, keptBodyBytes },
         clock,
+        timers,
         (end) => {
           connections.release(connection, end.reusable);
           resolve(end);
         },
       );
-      const written = request.drip === undefined ? { headers, body } : drip(request, request.drip);
-      dispatchOn(connection, { path: target.path, method: "POST", ...written }, handler);
+      const written = request.drip === undefined ? { headers, body } : drip(request, request.drip, timers);
+      dispatchOn(connection, { path: target.path, method: "POST", ...written }, handler, timers);
     });
   }
 

@@ -4,7 +4,7 @@
  */
 import type { StoredRequestSettings } from "../../database/repositories/endpoints/endpoint-authentications.ts";
 import { putBounded } from "../../domain/bounded-map.ts";
-import type { Clock } from "../../domain/clock.ts";
+import type { Clock, Timers } from "../../domain/clock.ts";
 import { type Authentication, authenticationAad } from "./authentication.ts";
 import { type AccessTokens, createAccessTokens } from "./access-tokens.ts";
 import { NoAnswerError, within } from "../../runtime/within.ts";
@@ -32,6 +32,7 @@ export interface ReceiverAccess {
 export interface ReceiverAccessOptions {
   readonly http: HttpSender;
   readonly clock: Clock;
+  readonly timers: Timers;
   readonly load: (tenantId: string, id: string) => Promise<StoredRequestSettings | undefined>;
   /** Decrypts an envelope of the tenant. */
   readonly open: (endpoint: ReceiverEndpoint, aad: string, sealed: string) => Promise<string>;
@@ -154,7 +155,7 @@ interface TokenAttempt {
   readonly startedAt: number;
 }
 
-type Sending = Pick<ReceiverAccessOptions, "http" | "clock">;
+type Sending = Pick<ReceiverAccessOptions, "http" | "clock" | "timers">;
 
 async function sendWithToken(
   sending: Sending,
@@ -201,7 +202,7 @@ async function sendAgain(sending: Sending, attempt: TokenAttempt): Promise<SendR
   if (waitMs <= 0) {
     return undefined;
   }
-  const token = await within(waitMs, attempt.tokens.get()).catch((error: unknown) => {
+  const token = await within(sending.timers, waitMs, attempt.tokens.get()).catch((error: unknown) => {
     if (error instanceof NoAnswerError) {
       return undefined;
     }

@@ -3,7 +3,7 @@ import { randomInt } from "node:crypto";
 import { DatabaseClock } from "../../../src/database/database-clock.ts";
 import { createPool } from "../../../src/database/pool.ts";
 import { subscribe } from "../../../src/database/subscription.ts";
-import { systemClock } from "../../../src/domain/clock.ts";
+import { machineTimers, systemClock } from "../../../src/runtime/machine-timers.ts";
 import { createLogger } from "../../../src/observability/logger.ts";
 import { REVOCATION_CHANNEL, RevocationFollower } from "../../../src/revocation/follower.ts";
 import { STRICT_BOUND_MS } from "../../../src/config/revocation.ts";
@@ -34,6 +34,7 @@ async function follow({ url, count }: FollowPlan): Promise<void> {
     const follower = new RevocationFollower({
       subscribe: async ({ onNotification, onLost }) =>
         await subscribe({
+          timers: machineTimers,
           url,
           role: "signet_edge",
           channel: REVOCATION_CHANNEL,
@@ -48,8 +49,8 @@ async function follow({ url, count }: FollowPlan): Promise<void> {
       identity: { lockKey: randomInt(LOCK_KEYS), process: "bench", region: null, version: "bench" },
       leaseMs: STRICT_BOUND_MS - MARGIN_MS,
       clock: systemClock,
-      time: new DatabaseClock(),
-      monotonic: () => performance.now(),
+      time: new DatabaseClock(machineTimers),
+      timers: machineTimers,
       log,
     });
     followers.push(follower);

@@ -1,7 +1,7 @@
 /** Many followers behind hubs, with the product's own code, whose verdicts are sampled as requests would see them. */
 import { randomBytes, randomInt } from "node:crypto";
 import { DatabaseClock } from "../../../src/database/database-clock.ts";
-import { systemClock } from "../../../src/domain/clock.ts";
+import { machineTimers, systemClock } from "../../../src/runtime/machine-timers.ts";
 import { createLogger } from "../../../src/observability/logger.ts";
 import { HubFollower } from "../../../src/revocation/hub-follower.ts";
 import { createHubOpener } from "../../../src/revocation/hub-socket.ts";
@@ -125,8 +125,8 @@ async function follow({ hubs, hubsEach, count, key }: HubFollowersPlan): Promise
         leaseMs: LEASE_MS,
         onKeys: () => undefined,
         clock: systemClock,
-        time: new DatabaseClock(),
-        monotonic: () => performance.now(),
+        time: new DatabaseClock(machineTimers),
+        timers: machineTimers,
         randomBytes,
         log,
       }),

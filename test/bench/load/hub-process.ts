@@ -2,7 +2,7 @@
 import { randomInt } from "node:crypto";
 // Also makes `pg` read 64-bit numbers as such.
 import "../../../src/database/pool.ts";
-import { monotonic } from "../../../src/domain/clock.ts";
+import { machineTimers, systemClock } from "../../../src/runtime/machine-timers.ts";
 import { createLogger } from "../../../src/observability/logger.ts";
 import { Hub } from "../../../src/revocation/hub.ts";
 import { listenForFollowers } from "../../../src/revocation/hub-socket.ts";
@@ -30,7 +30,7 @@ async function start({ url, region, port }: HubPlan): Promise<number> {
     subscribe: hubSubscription(url),
     identity: { lockKey: randomInt(LOCK_KEYS), process: "hub", region, version: "bench", leaseMs: LEASE_MS },
     onLine: (line, state) => hub?.hear(line, state),
-    monotonic,
+    timers: machineTimers,
     log,
   });
   const ask = primary.ask.bind(primary);
@@ -38,10 +38,12 @@ async function start({ url, region, port }: HubPlan): Promise<number> {
     asked += 1;
     return await ask(...question);
   };
-  hub = new Hub({ upstream: primary, leaseMs: LEASE_MS, monotonic, log });
+  hub = new Hub({ upstream: primary, leaseMs: LEASE_MS, timers: machineTimers, log });
   await primary.start();
   hub.start();
   const listener = await listenForFollowers({
+    timers: machineTimers,
+    clock: systemClock,
     hub,
     listen: { host: "127.0.0.1", port },
     tls: undefined,

@@ -12,7 +12,7 @@ import { storeTiles } from "../../../src/compliance/tree-reader.ts";
 import { verifyLog } from "../../../src/compliance/verify-log.ts";
 import { createPool, type Pool, type ServiceRole } from "../../../src/database/pool.ts";
 import { transaction } from "../../../src/database/transaction.ts";
-import { systemClock } from "../../../src/domain/clock.ts";
+import { systemClock } from "../../../src/runtime/machine-timers.ts";
 import { newId } from "../../../src/domain/ids.ts";
 import { createLogger } from "../../../src/observability/logger.ts";
 import { round } from "../report/measurement.ts";

@@ -1,7 +1,7 @@
 /** Measures the address policy per check, and counts connections of hostile URLs at listeners. */
 import { createAddressPolicy } from "../../../src/webhooks/sending/address-policy.ts";
 import { createHttpSender } from "../../../src/webhooks/sending/http-sender.ts";
-import { systemClock } from "../../../src/domain/clock.ts";
+import { machineTimers, systemClock } from "../../../src/runtime/machine-timers.ts";
 import { hostileUrls, privateAddresses, startCountingListeners } from "../../support/hostile-targets.ts";
 import vectors from "../../support/vectors/targets.json" with { type: "json" };
 import { round } from "../report/measurement.ts";
@@ -45,6 +45,7 @@ async function tryHostileUrls(): Promise<{ readonly tried: number; readonly conn
   const strict = createAddressPolicy({ allowedCidrs: [], allowHttp: true, ownListeners: [] });
   const addresses = privateAddresses(strict);
   const http = createHttpSender({
+    timers: machineTimers,
     policy: strict,
     clock: systemClock,
     resolver: async () => ["127.0.0.1", "::1"],

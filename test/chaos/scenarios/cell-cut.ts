@@ -14,6 +14,7 @@ import { fatalAnswers, promises } from "../run-case.ts";
 import { publishParts, repeatedAnswers, sizeOf } from "../traffic.ts";
 import { Trial } from "../trial.ts";
 import { askOnce, countOf, must, until } from "./tenant-requests.ts";
+import { machineTimers } from "../../../src/runtime/machine-timers.ts";
 
 /** Nobody calls these addresses; the first one is the issuer of tokens. */
 const HOME_URL = "http://127.0.0.1:9";
@@ -53,7 +54,12 @@ async function startCells({ stack, world: home, load }: SetScene): Promise<Cells
     login.username = "cell_us";
     login.password = "of-the-cell";
     const { adminDatabaseUrl: adminUrl } = home;
-    await migrateDatabase({ adminUrl, cell: { url: login.href, name: "us" }, nowMs: Date.now() });
+    await migrateDatabase({
+      timers: machineTimers,
+      adminUrl,
+      cell: { url: login.href, name: "us" },
+      nowMs: Date.now(),
+    });
     login.port = String(wire.port);
     await home.run({ ...CELLS, SIGNET_CELL: "eu" });
     await us.run({

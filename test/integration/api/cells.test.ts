@@ -16,6 +16,7 @@ import { sweepCredentials } from "../../support/revocation-notices.ts";
 import { type Receiver, startReceiver } from "../../support/receiver-server.ts";
 import { useStarted } from "../../support/started.ts";
 import { sql } from "../../support/tenant.ts";
+import { machineTimers } from "../../../src/runtime/machine-timers.ts";
 
 const LEASE_KEY = randomBytes(32);
 const QUARTER_MS = 900_000;
@@ -24,7 +25,7 @@ const { home, us, wire, homeUrl, usUrl, saUrl, client, untilKnown, activeEndpoin
 const edge = useTestEdge(home);
 const hub = useStarted("the hub", async () => {
   const adminUrl = home.database.adminUrl;
-  await migrateDatabase({ adminUrl, leaseKeys: [LEASE_KEY], nowMs: Date.now() });
+  await migrateDatabase({ timers: machineTimers, adminUrl, leaseKeys: [LEASE_KEY], nowMs: Date.now() });
   const environment = {
     SIGNET_ENV: "development",
     SIGNET_DATABASE_URL: home.database.url,

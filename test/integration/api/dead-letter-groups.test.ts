@@ -16,6 +16,7 @@ import {
   sql,
   type Tenant,
 } from "../../support/tenant.ts";
+import { machineTimers } from "../../../src/runtime/machine-timers.ts";
 
 const DLQ = "/v1/webhooks/dlq";
 const api = useSharedApi({ worker: true });
@@ -164,7 +165,7 @@ describe("groups", () => {
       error: "dns",
       expiresInMs: -1_000,
     });
-    expect(await dropDay({ pool: database, now: new Date() }, day)).toBe(true);
+    expect(await dropDay({ timers: machineTimers, pool: database, now: new Date() }, day)).toBe(true);
     expect(rows(await tenant.get(`${DLQ}/groups`))).toMatchObject([{ last_error: "status", count: 3 }]);
     await expectExact(tenant);
   });

@@ -12,7 +12,7 @@ import { createCheckpointKey } from "../../../src/compliance/checkpoint-key.ts";
 import { type CheckpointSink, createFileSink } from "../../../src/compliance/checkpoint-sink.ts";
 import { signCheckpoint } from "../../../src/compliance/sign-checkpoint.ts";
 import { loadConfig } from "../../../src/config/config.ts";
-import { systemClock } from "../../../src/domain/clock.ts";
+import { systemClock } from "../../../src/runtime/machine-timers.ts";
 import { NODE_CRYPTO } from "../../../src/lib/transparency-log/node-crypto.ts";
 import { parseVerifierKey } from "../../../src/lib/transparency-log/signed-note.ts";
 import { createLogger } from "../../../src/observability/logger.ts";

@@ -14,7 +14,7 @@ import { signCheckpoint } from "../../../src/compliance/sign-checkpoint.ts";
 import { parseVerifierKey } from "../../../src/lib/transparency-log/signed-note.ts";
 import { createPool, type Pool } from "../../../src/database/pool.ts";
 import { transaction } from "../../../src/database/transaction.ts";
-import { systemClock } from "../../../src/domain/clock.ts";
+import { systemClock } from "../../../src/runtime/machine-timers.ts";
 import { createLogger } from "../../../src/observability/logger.ts";
 import { useTestApi } from "../../support/api.ts";
 import { type CommandRun, runSignet } from "../../support/command-line.ts";

@@ -27,6 +27,7 @@ import {
   THROWN_AWAY,
   withDatabase,
 } from "../../support/test-database.ts";
+import { machineTimers } from "../../../src/runtime/machine-timers.ts";
 
 allowMinutes(4);
 
@@ -95,7 +96,7 @@ function databaseOf(url: string, name: string): TestDatabase {
 }
 
 async function migrate({ url, adminUrl }: TestDatabase): Promise<number> {
-  return await migrateDatabase({ adminUrl, serviceUrl: url, nowMs: Date.now() });
+  return await migrateDatabase({ timers: machineTimers, adminUrl, serviceUrl: url, nowMs: Date.now() });
 }
 
 async function ask<Row extends object>(url: string, text: string): Promise<Row[]> {

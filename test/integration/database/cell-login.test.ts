@@ -11,7 +11,7 @@ import {
   type CellEntries,
   readHomeTenants,
 } from "../../../src/database/repositories/cells.ts";
-import { systemClock } from "../../../src/domain/clock.ts";
+import { machineTimers, systemClock } from "../../../src/runtime/machine-timers.ts";
 import { createLogger } from "../../../src/observability/logger.ts";
 import { useTestDatabase } from "../../support/services.ts";
 import { execute } from "../../support/test-database.ts";
@@ -24,6 +24,7 @@ async function loginOf(cell: string | undefined, name = cell): Promise<string> {
   url.username = `cell_${name}_${database.name}`;
   url.password = "of-the-cell";
   await migrateDatabase({
+    timers: machineTimers,
     adminUrl: database.adminUrl,
     cell: { url: url.href, name: cell },
     nowMs: Date.now(),

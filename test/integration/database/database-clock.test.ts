@@ -98,7 +98,7 @@ test("late answers widen the bounds no more than necessary", async () => {
             return { rows: [{ now }] };
           },
         } as unknown as Queryable;
-        const clock = new DatabaseClock(db, { wall: () => 0, monotonic: () => monotonic });
+        const clock = new DatabaseClock({ wall: () => 0, monotonic: () => monotonic }, db);
         for (const { there, back, databaseJump } of answers) {
           databaseAhead += databaseJump;
           Object.assign(slow, { there, back });

@@ -6,6 +6,7 @@ import { migrateDatabase } from "../../../src/database/migrate.ts";
 import { SERVICE_ROLES } from "../../../src/database/pool.ts";
 import { useTestDatabase } from "../../support/services.ts";
 import { execute, SERVICE_LOGIN, withDatabase } from "../../support/test-database.ts";
+import { machineTimers } from "../../../src/runtime/machine-timers.ts";
 
 const database = useTestDatabase();
 const OTHER_ROLES = ["signet_owner", ...SERVICE_ROLES.filter((role) => role !== "signet_edge")];
@@ -33,6 +34,7 @@ describe("the login of an edge", () => {
   const login = { user, password: "p@ss'w\"ord" };
   const migrate = async (edge: { readonly user: string; readonly password: string }): Promise<number> =>
     await migrateDatabase({
+      timers: machineTimers,
       adminUrl: database.adminUrl,
       serviceUrl: database.url,
       edgeUrl: withDatabase(database.adminUrl, database.name, edge),

@@ -24,7 +24,7 @@ import { beatWorker, readHealth, writeHealth } from "../../../src/database/repos
 import { claimAnswer } from "../../../src/database/repositories/idempotent-answers.ts";
 import { takeSilentJobs } from "../../../src/database/repositories/webhooks/replay-jobs.ts";
 import { tenantTransaction } from "../../../src/database/transaction.ts";
-import { systemClock } from "../../../src/domain/clock.ts";
+import { systemClock } from "../../../src/runtime/machine-timers.ts";
 import { GradeService } from "../../../src/webhooks/grader/grade-service.ts";
 import { createLogger } from "../../../src/observability/logger.ts";
 import { useStarted } from "../../support/started.ts";

@@ -18,6 +18,7 @@ import { useTestDatabase } from "../../support/services.ts";
 import { skipUnless } from "../../support/skips.ts";
 import { startTcpProxy, type TcpProxy } from "../../support/tcp-proxy.ts";
 import { execute } from "../../support/test-database.ts";
+import { machineTimers } from "../../../src/runtime/machine-timers.ts";
 
 const run = promisify(execFile);
 const TIMEOUT_MS = 60_000;
@@ -98,7 +99,12 @@ test(
   "notifications resume after the listening connection died, and idle connections are replaced",
   async () => {
     const received: (string | undefined)[] = [];
-    listener = listen({ url, channels: { half_open: (payload) => received.push(payload) }, log });
+    listener = listen({
+      timers: machineTimers,
+      url,
+      channels: { half_open: (payload) => received.push(payload) },
+      log,
+    });
     await eventually(() => received.length >= 1, "the first notification");
     await fill();
     proxy.blackHole();
@@ -116,7 +122,12 @@ test(
   "a running statement without a timeout fails once a new connection proves that the server answers",
   async () => {
     let notifications = 0;
-    listener = listen({ url, channels: { half_open: () => (notifications += 1) }, log });
+    listener = listen({
+      timers: machineTimers,
+      url,
+      channels: { half_open: () => (notifications += 1) },
+      log,
+    });
     const client: Client = new BoundedClient({ connectionString: url, answerMs: Number.POSITIVE_INFINITY });
     client.on("error", () => undefined);
     await client.connect();
@@ -159,14 +170,14 @@ test("a pool rejects excess waiters at once, as if the database were away", asyn
 
 describe("readiness", () => {
   const ready = async (): Promise<void> => {
-    await databaseReadiness({ pools: [pool], writes: true, monotonic: () => performance.now() }).check();
+    await databaseReadiness({ pools: [pool], writes: true, timers: machineTimers }).check();
   };
 
   test("every role of a writing process may perform the check", async () => {
     for (const role of ["signet_ingest", "signet_worker"] as const) {
       const own = createPool({ url, role, max: 1, log });
       try {
-        await databaseReadiness({ pools: [own], writes: true, monotonic: () => 0 }).check();
+        await databaseReadiness({ pools: [own], writes: true, timers: machineTimers }).check();
         // Check that the statement itself works for this role.
         await expect(own.query("SELECT pg_logical_emit_message(true, 'signet', '')")).resolves.toBeDefined();
       } finally {

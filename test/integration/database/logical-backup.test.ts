@@ -40,6 +40,7 @@ import { skipUnless } from "../../support/skips.ts";
 import { useStarted } from "../../support/started.ts";
 import { execute, withDatabase } from "../../support/test-database.ts";
 import { asTenant, createTenant, renew, type Tenant, WEBHOOK_SCOPES } from "../../support/tenant.ts";
+import { machineTimers } from "../../../src/runtime/machine-timers.ts";
 
 allowMinutes(5);
 
@@ -78,7 +79,13 @@ const US = {
 
 async function migrate({ url, ownerUrl }: ManagedDatabase): Promise<number> {
   const leaseKeys = [Buffer.from(HOME.SIGNET_LEASE_KEY, "base64")];
-  return await migrateDatabase({ adminUrl: ownerUrl, serviceUrl: url, leaseKeys, nowMs: Date.now() });
+  return await migrateDatabase({
+    timers: machineTimers,
+    adminUrl: ownerUrl,
+    serviceUrl: url,
+    leaseKeys,
+    nowMs: Date.now(),
+  });
 }
 
 /** Returns the settings of the page's commands. */
@@ -252,7 +259,7 @@ describe.skipIf(skipped)("a logical backup", () => {
         const login = { user: "cell_us", password: "cell_us" };
         const url = withDatabase(server.current.superuserUrl, current.name, login);
         const cell = { url, name: "us" };
-        await migrateDatabase({ adminUrl: current.ownerUrl, cell, nowMs: Date.now() });
+        await migrateDatabase({ timers: machineTimers, adminUrl: current.ownerUrl, cell, nowMs: Date.now() });
         return { ...US, TEMPORAL_NAMESPACE: namespaces.current.us, SIGNET_HOME_DATABASE_URL: url };
       },
       database: async () => await create("us"),

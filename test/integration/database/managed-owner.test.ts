@@ -14,6 +14,7 @@ import { startEmbeddedPostgres } from "../../../src/processes/embedded/postgres.
 import { freePort } from "../../support/free-port.ts";
 import { useStarted } from "../../support/started.ts";
 import { execute, SERVICE_LOGIN, THROWN_AWAY, withDatabase } from "../../support/test-database.ts";
+import { machineTimers } from "../../../src/runtime/machine-timers.ts";
 
 const OWNER = { user: "owner", password: "owner" };
 const EDGE = { user: "edge", password: "edge" };
@@ -57,6 +58,7 @@ test("an owner that may create roles migrates, again and again, and production a
   const { url } = server.current;
   const migrate = async (): Promise<number> =>
     await migrateDatabase({
+      timers: machineTimers,
       adminUrl: url(OWNER),
       serviceUrl: url(SERVICE_LOGIN),
       edgeUrl: url(EDGE),
@@ -127,6 +129,7 @@ test("the owner of a second database on the server migrates it once the first ow
   await execute(superuserUrl, `CREATE DATABASE another OWNER ${second.user}`);
   const migrate = async (): Promise<number> =>
     await migrateDatabase({
+      timers: machineTimers,
       adminUrl: withDatabase(superuserUrl, "another", second),
       serviceUrl: withDatabase(superuserUrl, "another", { user: "second_service", password: "x" }),
       nowMs: Date.now(),

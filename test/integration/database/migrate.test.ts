@@ -7,6 +7,7 @@ import { eventually } from "../../support/eventually.ts";
 import { createTestDatabase } from "../../support/services.ts";
 import { execute, type TestDatabase } from "../../support/test-database.ts";
 import { createReleaseDatabase } from "../../upgrade/releases.ts";
+import { machineTimers } from "../../../src/runtime/machine-timers.ts";
 
 describe("a database of 0.2.0", () => {
   let database: TestDatabase;
@@ -46,9 +47,11 @@ describe("a database of 0.2.0", () => {
     await migrateDatabase({
       adminUrl: database.adminUrl,
       nowMs: Date.now(),
-      pause: async () => {
-        pauses += 1;
-        await other.query("COMMIT");
+      timers: {
+        sleep: async () => {
+          pauses += 1;
+          await other.query("COMMIT");
+        },
       },
     });
     expect(pauses).toBe(1);
@@ -74,7 +77,7 @@ describe("a database of 0.2.0", () => {
 test("of two migrations at once, the second waits for the first without holding up its indexes", async () => {
   const database = await createReleaseDatabase("0.3.0");
   try {
-    const options = { adminUrl: database.adminUrl, nowMs: Date.now() };
+    const options = { adminUrl: database.adminUrl, timers: machineTimers, nowMs: Date.now() };
     const applied = await Promise.all([migrateDatabase(options), migrateDatabase(options)]);
     expect(applied.toSorted((a, b) => a - b)).toEqual([0, expect.any(Number)]);
     expect(Math.max(...applied)).toBeGreaterThan(0);
@@ -113,7 +116,9 @@ test("stored counts become a partition, and are read once, under a lock that sto
     const before = (await client.query(sums)).rows;
     await client.query("SELECT pg_stat_force_next_flush()");
     await client.query("SELECT pg_stat_reset()");
-    expect(await migrateDatabase({ adminUrl: database.adminUrl, nowMs: Date.now() })).toBe(3);
+    expect(
+      await migrateDatabase({ timers: machineTimers, adminUrl: database.adminUrl, nowMs: Date.now() }),
+    ).toBe(3);
     const read = await eventually(async () => {
       const { rows } = await client.query<{ read: number }>(
         "SELECT seq_tup_read::int AS read FROM pg_stat_user_tables WHERE relname ~ '^delivery_counts_until_\\d{8}$'",
@@ -142,7 +147,9 @@ test.each([
       `DROP TABLE uncounted_hours; DELETE FROM schema_migrations WHERE version = 59;
       INSERT INTO delivery_counts SELECT 'ten_1', now(), 'ep_1', 'a', 0, 0, 1, 1, 0, 0, 0, 0, 0 WHERE ${counted}`,
     );
-    expect(await migrateDatabase({ adminUrl: database.adminUrl, nowMs: Date.now() })).toBe(4);
+    expect(
+      await migrateDatabase({ timers: machineTimers, adminUrl: database.adminUrl, nowMs: Date.now() }),
+    ).toBe(4);
     const { rows } = await client.query<{ n: number }>("SELECT count(*)::int AS n FROM uncounted_hours");
     expect(rows[0]?.n === 0).toBe(counted);
   } finally {

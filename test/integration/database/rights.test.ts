@@ -10,6 +10,7 @@ import { migrateDatabase } from "../../../src/database/migrate.ts";
 import { SERVICE_ROLES } from "../../../src/database/pool.ts";
 import { createTestDatabase } from "../../support/services.ts";
 import { execute, type TestDatabase, withDatabase } from "../../support/test-database.ts";
+import { machineTimers } from "../../../src/runtime/machine-timers.ts";
 
 const PAGE = join(import.meta.dirname, "..", "..", "..", "docs", "database-rights.md");
 const INTRODUCTION = `# Rights in the database
@@ -49,7 +50,12 @@ let client: Client;
 beforeAll(async () => {
   database = await createTestDatabase();
   await execute(inject("databaseUrl"), `CREATE ROLE ${stranger.user} LOGIN PASSWORD '${stranger.password}'`);
-  await migrateDatabase({ adminUrl: database.adminUrl, serviceUrl: database.url, nowMs: Date.now() });
+  await migrateDatabase({
+    timers: machineTimers,
+    adminUrl: database.adminUrl,
+    serviceUrl: database.url,
+    nowMs: Date.now(),
+  });
   client = new Client({ connectionString: database.adminUrl });
   await client.connect();
 });

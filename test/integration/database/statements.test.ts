@@ -6,6 +6,7 @@ import { SERVICE_ROLES } from "../../../src/database/pool.ts";
 import { createTestDatabase } from "../../support/services.ts";
 import type { TestDatabase } from "../../support/test-database.ts";
 import { findStatements, type FoundStatement } from "../../support/statements/find.ts";
+import { machineTimers } from "../../../src/runtime/machine-timers.ts";
 
 /** Rights on tables whose row-level security has no policy for the role and the command: it would see no row. */
 const WITHOUT_POLICY = `
@@ -26,7 +27,12 @@ let found: readonly FoundStatement[];
 beforeAll(async () => {
   found = findStatements();
   database = await createTestDatabase();
-  await migrateDatabase({ adminUrl: database.adminUrl, serviceUrl: database.url, nowMs: Date.now() });
+  await migrateDatabase({
+    timers: machineTimers,
+    adminUrl: database.adminUrl,
+    serviceUrl: database.url,
+    nowMs: Date.now(),
+  });
   client = new Client({ connectionString: database.adminUrl });
   await client.connect();
 }, 300_000);

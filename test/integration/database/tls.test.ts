@@ -14,6 +14,7 @@ import { eventually } from "../../support/eventually.ts";
 import { allowMinutes } from "../../support/limits.ts";
 import { execute, SERVICE_LOGIN, withDatabase } from "../../support/test-database.ts";
 import { startTlsDatabase, type TlsDatabase } from "../../support/tls-servers.ts";
+import { machineTimers } from "../../../src/runtime/machine-timers.ts";
 
 allowMinutes(2);
 
@@ -54,7 +55,7 @@ describe("a PostgreSQL server that requires TLS", () => {
       SIGNET_DATABASE_KEY_FILE: files.write("own.key", own.key),
     };
     const { databaseUrl: serviceUrl = "", databaseAdminUrl: adminUrl = "" } = loadConfig(environment);
-    await migrateDatabase({ adminUrl, serviceUrl, nowMs: Date.now() });
+    await migrateDatabase({ timers: machineTimers, adminUrl, serviceUrl, nowMs: Date.now() });
   });
 
   afterAll(async () => {
@@ -84,11 +85,13 @@ describe("a PostgreSQL server that requires TLS", () => {
     await pool.query("SELECT 1");
     const received: (string | undefined)[] = [];
     const listener = listen({
+      timers: machineTimers,
       url: urlOf({}),
       channels: { tls: (text) => received.push(text) },
       log,
     });
     const subscription = await subscribe({
+      timers: machineTimers,
       url: urlOf({}),
       role: "signet_edge",
       channel: "tls",

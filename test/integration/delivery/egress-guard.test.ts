@@ -18,6 +18,7 @@ import {
 import { startReceiver } from "../../support/receiver-server.ts";
 import vectors from "../../support/vectors/targets.json" with { type: "json" };
 import { createTestSender, requestTo } from "./http-fixtures.ts";
+import { machineTimers } from "../../../src/runtime/machine-timers.ts";
 
 /** The production policy, without development's exceptions. */
 const production = createAddressPolicy({ allowedCidrs: [], allowHttp: false, ownListeners: [] });
@@ -47,7 +48,10 @@ afterEach(async () => {
 });
 
 function sender(policy = productionOverHttp): HttpSender {
-  const made = createTestSender({ policy, resolver: createHostResolver({ servers: [dns.address] }) });
+  const made = createTestSender({
+    policy,
+    resolver: createHostResolver({ timers: machineTimers, servers: [dns.address] }),
+  });
   senders.push(made);
   return made;
 }

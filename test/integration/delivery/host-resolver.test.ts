@@ -3,6 +3,7 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { createHostResolver } from "../../../src/webhooks/sending/http-resolver.ts";
 import { createOwnAddresses } from "../../../src/webhooks/sending/own-listeners.ts";
 import { type DnsServer, startDnsServer } from "../../support/dns-server.ts";
+import { machineTimers } from "../../../src/runtime/machine-timers.ts";
 
 const ADDRESS = "192.0.2.1";
 const RECORDS = [{ value: ADDRESS }];
@@ -14,7 +15,7 @@ beforeAll(async () => {
 afterAll(async () => await dns.close());
 
 test("a slow name resolves, also after two hundred fast ones", async () => {
-  const resolve = createHostResolver({ servers: [dns.address] });
+  const resolve = createHostResolver({ timers: machineTimers, servers: [dns.address] });
   dns.answer(({ name, type }) => {
     if (type !== "A") {
       return [];
@@ -32,20 +33,24 @@ test("a silent first name server is passed over", async () => {
   const silent = await startDnsServer();
   silent.answer(() => "drop");
   dns.answer(({ type }) => (type === "A" ? RECORDS : []));
-  const resolve = createHostResolver({ servers: [silent.address, dns.address] });
+  const resolve = createHostResolver({ timers: machineTimers, servers: [silent.address, dns.address] });
   expect(await resolve("some.example.com")).toEqual([ADDRESS]);
   await silent.close();
 });
 
 test("one family's addresses do not wait for the other family's silence", async () => {
   dns.answer(({ type }) => (type === "A" ? RECORDS : "drop"));
-  expect(await createHostResolver({ servers: [dns.address] })("some.example.com")).toEqual([ADDRESS]);
+  expect(
+    await createHostResolver({ timers: machineTimers, servers: [dns.address] })("some.example.com"),
+  ).toEqual([ADDRESS]);
   dns.answer(({ type }) => (type === "A" ? "drop" : [{ value: "2001:db8::1" }]));
-  expect(await createHostResolver({ servers: [dns.address] })("some.example.com")).toEqual(["2001:db8::1"]);
+  expect(
+    await createHostResolver({ timers: machineTimers, servers: [dns.address] })("some.example.com"),
+  ).toEqual(["2001:db8::1"]);
 });
 
 test("no such name is an empty list, and no answer is an error", async () => {
-  const resolve = createHostResolver({ servers: [dns.address] });
+  const resolve = createHostResolver({ timers: machineTimers, servers: [dns.address] });
   dns.answer(() => "NXDOMAIN");
   expect(await resolve("some.example.com")).toEqual([]);
   dns.answer(({ type }) => (type === "A" ? "SERVFAIL" : []));
@@ -55,7 +60,7 @@ test("no such name is an empty list, and no answer is an error", async () => {
 });
 
 test("while our own name is unknown, no address is admitted; then its own is recognized", async () => {
-  const resolve = createHostResolver({ servers: [dns.address] });
+  const resolve = createHostResolver({ timers: machineTimers, servers: [dns.address] });
   const isOwn = createOwnAddresses([{ host: "api.example.com", port: 443 }], {
     resolve,
     clock: { now: () => 0 },

@@ -7,7 +7,7 @@ import type {
   SendRequest,
 } from "../../../src/webhooks/sending/http-sender.ts";
 import { createHttpSender } from "../../../src/webhooks/sending/http-sender.ts";
-import { systemClock } from "../../../src/domain/clock.ts";
+import { machineTimers, systemClock } from "../../../src/runtime/machine-timers.ts";
 import { PATIENCE_MS } from "../../support/eventually.ts";
 
 export const developmentPolicy: AddressPolicy = createAddressPolicy({
@@ -18,7 +18,12 @@ export const developmentPolicy: AddressPolicy = createAddressPolicy({
 
 /** Creates a sender that may connect to loopback. */
 export function createTestSender(options: Partial<HttpSenderOptions> = {}): HttpSender {
-  return createHttpSender({ policy: developmentPolicy, clock: systemClock, ...options });
+  return createHttpSender({
+    timers: machineTimers,
+    policy: developmentPolicy,
+    clock: systemClock,
+    ...options,
+  });
 }
 
 /** Creates a small request with a generous deadline. */

@@ -5,7 +5,7 @@ import type { PoolClient } from "pg";
 import { expect, onTestFinished, test } from "vitest";
 import { createPool, type Queryable } from "../../../src/database/pool.ts";
 import { insertEvents, matchEndpoints } from "../../../src/database/repositories/webhooks/events.ts";
-import { systemClock } from "../../../src/domain/clock.ts";
+import { machineTimers, systemClock } from "../../../src/runtime/machine-timers.ts";
 import { newId } from "../../../src/domain/ids.ts";
 import { createLogger } from "../../../src/observability/logger.ts";
 import { createContentKeys } from "../../../src/webhooks/ingest/content-keys.ts";
@@ -251,7 +251,15 @@ test("a content key that is slow to open, or cannot be opened, costs its own ten
   onTestFinished(async () => await pool.end());
   const clock = systemClock;
   const keys = createContentKeys({ keyring: { contentRoot }, clock });
-  const ingest = createIngest({ pool, keys, clock, randomBytes, keyBytes: randomBytes, deadLetterMs: 1_000 });
+  const ingest = createIngest({
+    timers: machineTimers,
+    pool,
+    keys,
+    clock,
+    randomBytes,
+    keyBytes: randomBytes,
+    deadLetterMs: 1_000,
+  });
   const publishing = accept(slow, "some.type", ingest);
   const refused = Promise.allSettled([accept(failing, "some.type", ingest)]);
   await asked.promise;

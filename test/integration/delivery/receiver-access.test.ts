@@ -16,6 +16,7 @@ import { withoutPause } from "../../support/pauses.ts";
 import { type Behaviour, type Receiver, startReceiver } from "../../support/receiver-server.ts";
 import { type Authority, createAuthority, type KeyPair } from "./http-certificates.ts";
 import { createTestSender, requestTo } from "./http-fixtures.ts";
+import { machineTimers } from "../../../src/runtime/machine-timers.ts";
 
 /** Stands in for the database: settings of endpoints, by id. */
 interface Stored {
@@ -48,6 +49,7 @@ beforeEach(async () => {
   const clock = { now: () => clockMs };
   http = createTestSender({ clock, certificateAuthorities: [authority.cert] });
   access = createReceiverAccess({
+    timers: machineTimers,
     http,
     clock,
     load: async (_tenant, id) => {
@@ -283,6 +285,7 @@ describe("OAuth 2.0 client credentials", () => {
     const tokenUrl = `http://tokens.example.com:${tokens.port}/`;
     stored.set("ep", { version: 1, ...oauth({ token_url: tokenUrl }) });
     const guarded = createReceiverAccess({
+      timers: machineTimers,
       http,
       clock: { now: () => clockMs },
       load: async () => ({

@@ -5,6 +5,7 @@ import { encodeSearchAttributeIndexedValueType } from "@temporalio/common/lib/se
 import { msToTs, tsToMs } from "@temporalio/common/lib/time.js";
 import { afterAll, beforeAll, beforeEach, expect, inject, it, vi } from "vitest";
 import { ensureNamespace, RETENTION_MS } from "../../../src/temporal/namespace.ts";
+import { machineTimers } from "../../../src/runtime/machine-timers.ts";
 
 /** temporal.api.enums.v1.IndexedValueType */
 const KEYWORD = 2;
@@ -39,7 +40,11 @@ beforeEach(() => {
 });
 
 async function ensure(name: string): Promise<void> {
-  await ensureNamespace(connection, { namespace: name, address: inject("temporalAddress") });
+  await ensureNamespace(connection, {
+    timers: machineTimers,
+    namespace: name,
+    address: inject("temporalAddress"),
+  });
 }
 
 async function attributes(): Promise<Record<string, unknown>> {

@@ -3,7 +3,7 @@ import { randomBytes } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { createPool, type Pool } from "../../../src/database/pool.ts";
 import type { Grade } from "../../../src/database/repositories/endpoints/endpoint-grades.ts";
-import { systemClock } from "../../../src/domain/clock.ts";
+import { systemClock } from "../../../src/runtime/machine-timers.ts";
 import { newId } from "../../../src/domain/ids.ts";
 import type { GradeReport } from "../../../src/webhooks/grader/grade.ts";
 import { GradeService } from "../../../src/webhooks/grader/grade-service.ts";

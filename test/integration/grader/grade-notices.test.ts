@@ -8,7 +8,8 @@ import {
   requeueGrade,
   takeGrade,
 } from "../../../src/database/repositories/endpoints/endpoint-grades.ts";
-import { systemClock, unguardedClock } from "../../../src/domain/clock.ts";
+import { unguardedClock } from "../../../src/domain/clock.ts";
+import { machineTimers, systemClock } from "../../../src/runtime/machine-timers.ts";
 import { GradeRunner } from "../../../src/webhooks/grader/grade-runner.ts";
 import { GradeService } from "../../../src/webhooks/grader/grade-service.ts";
 import { createLogger } from "../../../src/observability/logger.ts";
@@ -28,7 +29,12 @@ beforeAll(async () => {
   api = createPool({ url, role: "signet_api", max: 3, log });
   worker = createPool({ url, role: "signet_worker", max: 3, log });
   grades = new GradeService({ pool: api, clock: systemClock, randomBytes });
-  listener = listen({ url, channels: { [GRADES_CHANNEL]: (payload) => received.push(payload) }, log });
+  listener = listen({
+    timers: machineTimers,
+    url,
+    channels: { [GRADES_CHANNEL]: (payload) => received.push(payload) },
+    log,
+  });
   await eventually(() => received.length === 1, "the listener");
 });
 

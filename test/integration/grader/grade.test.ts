@@ -8,7 +8,8 @@ import { createHook as createFastifyHook } from "../../../docs/examples/receiver
 import { createHook as createNodeHook } from "../../../docs/examples/receiver-node.ts";
 import type { HttpSender } from "../../../src/webhooks/sending/http-sender.ts";
 import { createSigner } from "../../../src/webhooks/sending/signer.ts";
-import { type Clock, systemClock } from "../../../src/domain/clock.ts";
+import type { Clock } from "../../../src/domain/clock.ts";
+import { systemClock } from "../../../src/runtime/machine-timers.ts";
 import { newId } from "../../../src/domain/ids.ts";
 import { CHECK_NAMES } from "../../../src/webhooks/grader/checks.ts";
 import { FINDINGS } from "../../../src/webhooks/grader/findings.ts";

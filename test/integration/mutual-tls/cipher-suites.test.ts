@@ -9,6 +9,7 @@ import { certificateFiles, clientPair, newRoot, serverPair } from "../../support
 import { useTestEdge } from "../../support/edge.ts";
 import { type OpenHub, openHub } from "../../support/hubs.ts";
 import { issueWith } from "../../support/weak-certificates.ts";
+import { machineTimers, systemClock } from "../../../src/runtime/machine-timers.ts";
 
 const HOST = "127.0.0.1";
 const log = createLogger({ level: "fatal", destination: { write: () => undefined } });
@@ -94,7 +95,14 @@ describe.each(["ECDSA", "RSA"] as const)("with a certificate of %s", (kind) => {
       names: ["DNS:edge.test"],
       relays: [],
     };
-    listener = await listenForFollowers({ hub: hub.hub, listen, tls, log });
+    listener = await listenForFollowers({
+      timers: machineTimers,
+      clock: systemClock,
+      hub: hub.hub,
+      listen,
+      tls,
+      log,
+    });
   });
   afterAll(async () => {
     await listener.close();

@@ -11,6 +11,7 @@ import { generateSigningKey } from "../../../src/tokens/signing-keys/signing-key
 import { eventually } from "../../support/eventually.ts";
 import { testKeyring } from "../../support/keyring.ts";
 import { createTestDatabase, type TestDatabase } from "../../support/services.ts";
+import { machineTimers } from "../../../src/runtime/machine-timers.ts";
 
 const log = createLogger({ level: "silent" });
 const kek = randomBytes(32);
@@ -45,6 +46,7 @@ async function open(ring = keyring): Promise<KeyStore> {
     keyring: ring,
     purpose: "access",
     clock,
+    timers: machineTimers,
     log,
   });
   stores.push(store);

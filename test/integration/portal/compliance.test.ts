@@ -9,7 +9,7 @@ import { verifyEntry } from "../../../src/lib/transparency-log/compliance-proof.
 import { appendEntry } from "../../../src/compliance/append-entry.ts";
 import { createPool } from "../../../src/database/pool.ts";
 import { transaction } from "../../../src/database/transaction.ts";
-import { systemClock } from "../../../src/domain/clock.ts";
+import { systemClock } from "../../../src/runtime/machine-timers.ts";
 import { createLogger } from "../../../src/observability/logger.ts";
 import { useTestApi } from "../../support/api.ts";
 import { openTestSigner, type TestSigner } from "../../support/checkpoints.ts";

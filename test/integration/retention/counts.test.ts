@@ -10,6 +10,7 @@ import { foldDeliveryChanges } from "../../../src/webhooks/engine/delivery-count
 import { purgeExpired } from "../../../src/webhooks/retention/retention.ts";
 import { testKeyring } from "../../support/keyring.ts";
 import { useTestDatabase } from "../../support/services.ts";
+import { machineTimers } from "../../../src/runtime/machine-timers.ts";
 
 /** Later than the first partition, which has what was stored when the table was divided. */
 const NOW = Date.now() + 400 * DAY_MS;
@@ -67,7 +68,7 @@ const nameOf = (daysAgo: number): string =>
   `delivery_counts_${utcDay(NOW - daysAgo * DAY_MS).replaceAll("-", "")}`;
 
 test("changes are folded whatever day they are of, also without a partition, and beside another worker", async () => {
-  await ensurePartitions(worker, NOW);
+  await ensurePartitions(worker, NOW, { timers: machineTimers });
   await append([0, 0, 1, 31, 200, 20_000, -90]);
   await Promise.all([fold(), fold()]);
   await count([0, 200]);
@@ -81,11 +82,13 @@ test("a day of counts is dropped as a whole when all its hours are over: no row 
       $$ BEGIN RAISE EXCEPTION 'rows are deleted'; END $$;
     CREATE TRIGGER deletes_no_counts BEFORE DELETE ON delivery_counts FOR EACH ROW EXECUTE FUNCTION deletes_no_counts()`);
   try {
-    await purgeExpired({ pool: worker, clock, log, retentionDays: RETENTION_DAYS });
+    await purgeExpired({ timers: machineTimers, pool: worker, clock, log, retentionDays: RETENTION_DAYS });
     expect(await counted()).toEqual({ 0: 1, 29: 1, 30: 1 });
     // What is counted of a day that is gone goes with the next run.
     await count([200]);
-    expect(await dropCounts(worker, new Date(NOW - RETENTION_DAYS * DAY_MS), {})).toEqual([nameOf(200)]);
+    expect(
+      await dropCounts(worker, new Date(NOW - RETENTION_DAYS * DAY_MS), { timers: machineTimers }),
+    ).toEqual([nameOf(200)]);
   } finally {
     await sql.query("DROP FUNCTION deletes_no_counts CASCADE");
   }
@@ -98,12 +101,14 @@ test("a drop of counts gives way to who reads them, and a new day waits for nobo
   let pauses = 0;
   try {
     await reader.query("BEGIN; SELECT FROM delivery_counts");
-    await ensurePartitions(worker, NOW + 30 * DAY_MS);
-    const pause = async (): Promise<void> => {
+    await ensurePartitions(worker, NOW + 30 * DAY_MS, { timers: machineTimers });
+    const sleep = async (): Promise<void> => {
       pauses += 1;
       await reader.query("COMMIT");
     };
-    expect(await dropCounts(worker, new Date(NOW - 299 * DAY_MS), { pause })).toContain(nameOf(300));
+    expect(await dropCounts(worker, new Date(NOW - 299 * DAY_MS), { timers: { sleep } })).toContain(
+      nameOf(300),
+    );
   } finally {
     await reader.end();
   }

@@ -24,6 +24,7 @@ import { eventually } from "../../support/eventually.ts";
 import { withoutPause } from "../../support/pauses.ts";
 import { seedDeadLetters } from "../../support/seeded-letters.ts";
 import { useTestDatabase } from "../../support/services.ts";
+import { machineTimers } from "../../../src/runtime/machine-timers.ts";
 
 const NOW = Date.now();
 /** Open dead letters of the large day, and its deliveries that have ended. */
@@ -175,7 +176,7 @@ async function dropBesideTraffic(): Promise<unknown[]> {
   ];
   const since = performance.now();
   try {
-    expect(await dropDay({ pool, now }, day)).toBe(true);
+    expect(await dropDay({ timers: machineTimers, pool, now }, day)).toBe(true);
   } finally {
     done = true;
   }
@@ -204,12 +205,12 @@ test(
     );
 
     // They leave like others: as soon as few are left, these move to the default partitions.
-    expect(await dropDay({ pool, now }, day)).toBe(false);
+    expect(await dropDay({ timers: machineTimers, pool, now }, day)).toBe(false);
     await sql.query("UPDATE deliveries SET state = 'DELIVERED' WHERE day = $1 AND id > $2", [
       day,
       (before[2] as { delivery: Stored }).delivery.id,
     ]);
-    const options = { pool, clock: { now: () => NOW }, log, retentionDays: 30 };
+    const options = { timers: machineTimers, pool, clock: { now: () => NOW }, log, retentionDays: 30 };
     expect((await purgeExpired(options)).rows).toBe(LETTERS - 3);
     await purgeExpired(options);
     expect(await open()).toEqual(before.slice(0, 3));
@@ -297,7 +298,7 @@ test.each([1_000, 10])(
     expect(await swapDay(pool, day)).toBeGreaterThan(0);
     expect(await open()).toEqual(before);
     await changeAll().catch(() => undefined);
-    await dropDay({ pool, now }, day);
+    await dropDay({ timers: machineTimers, pool, now }, day);
   },
 );
 
@@ -323,7 +324,7 @@ test("workers that claim and record while a day is dropped find every row, and l
   const workers = [work(0), work(1)];
   await eventually(() => [...known.values()].some((epoch) => epoch > 1), "the workers to work");
   try {
-    expect(await dropDay({ pool, now }, day)).toBe(true);
+    expect(await dropDay({ timers: machineTimers, pool, now }, day)).toBe(true);
   } finally {
     dropping.abort();
   }
@@ -357,10 +358,10 @@ test("a drop that crashes at any point goes on from there", async () => {
             }
           : (Reflect.get(target, name) as unknown),
     });
-    dropped = await dropDay({ pool: crashing, now }, day).catch(() => undefined);
+    dropped = await dropDay({ timers: machineTimers, pool: crashing, now }, day).catch(() => undefined);
     expect(await open()).toEqual(before);
   }
-  await purgeExpired({ pool, clock: { now: () => NOW }, log, retentionDays: 30 });
+  await purgeExpired({ timers: machineTimers, pool, clock: { now: () => NOW }, log, retentionDays: 30 });
   expect(await open()).toEqual(before);
   expect((await tablesOfDay()).every((name) => name.endsWith("_kept"))).toBe(true);
   expect(await countOf("day_drops")).toBe(0);
@@ -395,9 +396,11 @@ describe("a drop gives way", () => {
           pool,
           now,
           random: () => 0.5,
-          pause: async (ms) => {
-            pauses.push(ms);
-            await other.query("COMMIT");
+          timers: {
+            sleep: async (ms) => {
+              pauses.push(ms);
+              await other.query("COMMIT");
+            },
           },
         },
         day,
@@ -420,14 +423,16 @@ test("a new day is made beside open publishes, and gives way to who reads the de
         VALUES ($1, $2, $3, 'a.b', '{}', now(), 1, now())`,
       [TODAY, newId("event", NOW, randomBytes), TENANT],
     );
-    const pause = async (): Promise<void> => await Promise.reject(new Error("it had to wait"));
-    expect(await ensurePartitions(pool, future, { pause })).toBe(12);
+    const sleep = async (): Promise<void> => await Promise.reject(new Error("it had to wait"));
+    expect(await ensurePartitions(pool, future, { timers: { sleep } })).toBe(12);
     await publisher.query("SELECT FROM events_default; SELECT FROM deliveries_default");
     let pauses = 0;
     const made = ensurePartitions(pool, future + 5 * DAY_MS, {
-      pause: async () => {
-        pauses += 1;
-        await publisher.query("COMMIT");
+      timers: {
+        sleep: async () => {
+          pauses += 1;
+          await publisher.query("COMMIT");
+        },
       },
     });
     expect(await made).toBe(12);

@@ -18,6 +18,7 @@ import { testKeyring } from "../../support/keyring.ts";
 import { allowMinutes } from "../../support/limits.ts";
 import { seedDeadLetters } from "../../support/seeded-letters.ts";
 import { useTestDatabase } from "../../support/services.ts";
+import { machineTimers } from "../../../src/runtime/machine-timers.ts";
 
 const ROWS = Number(process.env["SIGNET_TEST_MONTH_ROWS"] ?? 1_000);
 const DAYS = 31;
@@ -186,11 +187,11 @@ async function longestOf(
 async function upkeep(): Promise<void> {
   const clock = { now: () => nowMs };
   const keyring = testKeyring(Buffer.alloc(32));
-  await ensurePartitions(worker, nowMs);
+  await ensurePartitions(worker, nowMs, { timers: machineTimers });
   await rotateTables(worker, nowMs);
   await foldDeadLetters({ pool: worker, clock });
   await foldDeliveryChanges({ pool: worker, keyring, clock, randomBytes, deadLetterMs: DAY_MS });
-  const options = { pool: worker, clock, log, retentionDays: RETENTION_DAYS };
+  const options = { timers: machineTimers, pool: worker, clock, log, retentionDays: RETENTION_DAYS };
   expect(await purgeExpired(options)).toMatchObject({ more: false });
 }
 
@@ -203,7 +204,7 @@ interface Day {
 }
 
 async function liveDay(): Promise<Day> {
-  await ensurePartitions(worker, nowMs);
+  await ensurePartitions(worker, nowMs, { timers: machineTimers });
   await fillDay();
   // Autovacuum has a day for it, not seconds.
   await sql.query(

@@ -6,6 +6,7 @@ import { newId } from "../../../src/domain/ids.ts";
 import { createLogger } from "../../../src/observability/logger.ts";
 import { purgeExpired } from "../../../src/webhooks/retention/retention.ts";
 import { useTestDatabase } from "../../support/services.ts";
+import { machineTimers } from "../../../src/runtime/machine-timers.ts";
 
 const DAY_MS = 86_400_000;
 const NOW = Date.now();
@@ -53,7 +54,9 @@ test("a deleted endpoint leaves a tombstone for 30 days, and indefinitely if its
     await tombstone(made.tenant, 31, "ACTIVE"),
     await tombstone(made.held, 31),
   ];
-  expect(await purgeExpired({ pool, clock: { now: () => NOW }, log, retentionDays: 90 })).toMatchObject({
+  expect(
+    await purgeExpired({ timers: machineTimers, pool, clock: { now: () => NOW }, log, retentionDays: 90 }),
+  ).toMatchObject({
     endpoints: 1,
   });
   for (const table of ["endpoints", "endpoint_secrets", "endpoint_health", "endpoint_failures"]) {
@@ -136,7 +139,7 @@ test("retention drops whole days, but keeps open deliveries with their event and
     deadAndOver: await insert(40, "DEAD_LETTERED", -1),
   };
   const before = await partitions();
-  const options = { pool, clock: { now: () => NOW }, log, retentionDays: 30 };
+  const options = { timers: machineTimers, pool, clock: { now: () => NOW }, log, retentionDays: 30 };
   expect(await purgeExpired(options)).toMatchObject({ days: 2 });
 
   const rows = await left();
@@ -171,7 +174,13 @@ test("revocations of single tokens are deleted a day after the tokens' end, all 
   await add(2, "jti", "23 hours");
   await add(3, "credential", "25 hours");
   await add(4, "kid", null);
-  const purged = await purgeExpired({ pool, clock: { now: () => NOW }, log, retentionDays: 30 });
+  const purged = await purgeExpired({
+    timers: machineTimers,
+    pool,
+    clock: { now: () => NOW },
+    log,
+    retentionDays: 30,
+  });
   expect(purged).toMatchObject({ revocations: 1 });
   const { rows } = await sql.query<{ seq: number }>("SELECT seq::int FROM revocations ORDER BY seq");
   expect(rows.map(({ seq }) => seq)).toEqual([2, 3, 4]);
@@ -204,7 +213,7 @@ test("a replay job is deleted with its items once its end is as old as expired d
   await job(91);
   await job(92);
   const kept = [await job(89), await job(null)].toSorted();
-  await purgeExpired({ pool, clock: { now: () => NOW }, log, retentionDays: 90 });
+  await purgeExpired({ timers: machineTimers, pool, clock: { now: () => NOW }, log, retentionDays: 90 });
   for (const [table, column] of [
     ["replay_jobs", "id"],
     ["replay_items", "job_id"],

@@ -10,6 +10,7 @@ import {
   type RetentionStep,
 } from "../../../src/webhooks/retention/retention.ts";
 import { useTestDatabase } from "../../support/services.ts";
+import { machineTimers } from "../../../src/runtime/machine-timers.ts";
 
 const NOW = Date.now();
 const database = useTestDatabase();
@@ -26,7 +27,13 @@ afterAll(async () => {
   await Promise.all([sql.end(), pool.end()]);
 });
 
-const options = (): RetentionOptions => ({ pool, clock: { now: () => NOW }, log, retentionDays: 30 });
+const options = (): RetentionOptions => ({
+  timers: machineTimers,
+  pool,
+  clock: { now: () => NOW },
+  log,
+  retentionDays: 30,
+});
 
 test("a step that fails is reported, and the next ones run", async () => {
   await sql.query("INSERT INTO pinged_hosts VALUES ('old.example', now() - interval '2 days', 1)");
@@ -57,7 +64,9 @@ test("a step that reached its limit goes on at once, until the call's time is ov
     },
   });
   const steps = [step("days", 3), step("rows", 1), step("endpoints", 2)];
-  expect(await purgeExpired({ ...options(), monotonic: () => 0 }, steps)).toMatchObject({
+  expect(
+    await purgeExpired({ ...options(), timers: { ...machineTimers, monotonic: () => 0 } }, steps),
+  ).toMatchObject({
     days: 3,
     rows: 1,
     more: false,
@@ -67,7 +76,9 @@ test("a step that reached its limit goes on at once, until the call's time is ov
   let elapsed = 0;
   const slow = { ...step("days", 9), run: async () => await Promise.resolve({ removed: 1, more: true }) };
   const monotonic = (): number => (elapsed += 300_000);
-  expect(await purgeExpired({ ...options(), monotonic }, [slow])).toMatchObject({ days: 2, more: true });
+  expect(await purgeExpired({ ...options(), timers: { ...machineTimers, monotonic } }, [slow])).toMatchObject(
+    { days: 2, more: true },
+  );
   const behind = await metrics.retentionBehind.get();
   expect(behind.values).toContainEqual(expect.objectContaining({ labels: { step: "days" }, value: 1 }));
 });

@@ -7,7 +7,6 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
 import { type Environment, loadConfig } from "../../../src/config/config.ts";
-import { monotonic } from "../../../src/domain/clock.ts";
 import { createLogger } from "../../../src/observability/logger.ts";
 import type { Finding } from "../../../src/processes/doctor/checks.ts";
 import { examineHubs } from "../../../src/processes/doctor/hubs.ts";
@@ -44,7 +43,7 @@ function edge(environment: Environment = {}): Environment {
 
 async function findingOf(environment?: Environment): Promise<Finding | undefined> {
   const { hubs = [], ...config } = loadConfig(edge(environment), "edge");
-  return (await examineHubs({ ...config, hubs }, { monotonic, log }))[0];
+  return (await examineHubs({ ...config, hubs }, log))[0];
 }
 
 beforeAll(async () => {

@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from "vitest";
 import { type Config, type Environment, loadConfig } from "../../../src/config/config.ts";
-import { systemClock } from "../../../src/domain/clock.ts";
+import { systemClock } from "../../../src/runtime/machine-timers.ts";
 import type { HubFollower } from "../../../src/revocation/hub-follower.ts";
 import type { Hub } from "../../../src/revocation/hub.ts";
 import { HUB_PROTOCOL, type OpenHubConnection } from "../../../src/revocation/hub-messages.ts";

@@ -20,6 +20,7 @@ import { allowMinutes } from "../../support/limits.ts";
 import { spawnSignet } from "../../support/processes.ts";
 import { type Receiver, startReceiver, verifyReceived } from "../../support/receiver-server.ts";
 import { createEndpoint, createTenant, publish, sql } from "../../support/tenant.ts";
+import { machineTimers } from "../../../src/runtime/machine-timers.ts";
 
 // The first run builds the server.
 allowMinutes(10);
@@ -144,14 +145,20 @@ describe.skipIf(withoutAwsServer("Local KMS", "keys in AWS KMS"))("a key in AWS 
     expect(await without.secretAgain()).toBe(secret);
   });
 
-  async function keyringOf(key: string, monotonicMs?: () => number): Promise<Keyring> {
+  async function keyringOf(key: string, monotonicMs = machineTimers.monotonic): Promise<Keyring> {
     const config = loadConfig({ ...api.environment, SIGNET_KEK_KMS: key });
     const current = config.kmsKek;
     const serviceOf = await loadKeyServices(current === undefined ? [] : [current]);
     return createKeyring({
-      keyEncryption: createServiceEncryption({ current, previous: [], serviceOf, local: undefined }),
+      keyEncryption: createServiceEncryption({
+        timers: machineTimers,
+        current,
+        previous: [],
+        serviceOf,
+        local: undefined,
+      }),
       randomBytes,
-      ...(monotonicMs === undefined ? {} : { monotonicMs }),
+      monotonicMs,
     });
   }
 
@@ -201,7 +208,7 @@ describe.skipIf(withoutAwsServer("Local KMS", "keys in AWS KMS"))("a key in AWS 
     ],
   ])("that %s stops the start", async (_what, make, reason) => {
     const config = loadConfig({ ...api.environment, SIGNET_KEK_KMS: await make() });
-    await expect(loadServiceSecrets(config, randomBytes)).rejects.toThrow(
+    await expect(loadServiceSecrets(config, randomBytes, machineTimers)).rejects.toThrow(
       `SIGNET_KEK_KMS cannot be used: ${reason}`,
     );
   });
@@ -210,7 +217,7 @@ describe.skipIf(withoutAwsServer("Local KMS", "keys in AWS KMS"))("a key in AWS 
     const before = process.env["AWS_ENDPOINT_URL_KMS"];
     process.env["AWS_ENDPOINT_URL_KMS"] = `http://127.0.0.1:${await freePort()}`;
     const config = loadConfig(api.environment);
-    await expect(loadServiceSecrets(config, randomBytes)).rejects.toThrow(
+    await expect(loadServiceSecrets(config, randomBytes, machineTimers)).rejects.toThrow(
       /SIGNET_KEK_KMS cannot be used: .*ECONNREFUSED/,
     );
     process.env["AWS_ENDPOINT_URL_KMS"] = before;

@@ -14,6 +14,7 @@ import { type SigningKeyState, statesAt } from "../../../src/tokens/signing-keys
 import { revokeSigningKey } from "../../../src/tokens/signing-keys/revoke.ts";
 import { testKeyring } from "../../support/keyring.ts";
 import { createTestDatabase, type TestDatabase } from "../../support/services.ts";
+import { machineTimers } from "../../../src/runtime/machine-timers.ts";
 
 const HOUR = 3_600_000;
 const DAY = 24 * HOUR;
@@ -36,11 +37,18 @@ beforeEach(async () => {
   database = await createTestDatabase();
   const pool = createPool({ url: database.url, role: "signet_operator", max: 10, log });
   issuer = createPool({ url: database.url, role: "signet_issuer", max: 2, log });
-  services = { pool, keyring, clock, randomBytes, algs: { access: "ES256", set: "ES256" } };
+  services = {
+    pool,
+    keyring,
+    clock,
+    timers: machineTimers,
+    randomBytes,
+    algs: { access: "ES256", set: "ES256" },
+  };
   sql = new Client({ connectionString: database.adminUrl });
   await sql.connect();
   await ensureSigningKey({ db: pool, keyring, clock, purpose: "access", alg: "ES256" });
-  store = await openKeyStore({ db: issuer, keyring, purpose: "access", clock, log });
+  store = await openKeyStore({ db: issuer, keyring, purpose: "access", clock, timers: machineTimers, log });
 });
 afterEach(async () => {
   store.close();
@@ -250,7 +258,7 @@ describe("the keys of security events", () => {
     // Later than the key of access tokens, as after an upgrade.
     nowMs += DAY;
     await ensureSigningKey({ db: services.pool, keyring, clock, purpose: "set", alg: "RS256" });
-    setStore = await openKeyStore({ db: issuer, keyring, purpose: "set", clock, log });
+    setStore = await openKeyStore({ db: issuer, keyring, purpose: "set", clock, timers: machineTimers, log });
     first = setStore.signingKey().kid;
   });
   afterEach(() => setStore.close());

@@ -2,7 +2,7 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { beforeAll, describe, expect, test } from "vitest";
 import { createPool } from "../../../src/database/pool.ts";
-import { systemClock } from "../../../src/domain/clock.ts";
+import { systemClock } from "../../../src/runtime/machine-timers.ts";
 import { CAEP_EVENTS, STREAM_EVENTS } from "../../../src/domain/security-events.ts";
 import { createLogger } from "../../../src/observability/logger.ts";
 import { PollService } from "../../../src/webhooks/ssf/poll.ts";

@@ -5,7 +5,7 @@ import { beforeAll, expect, inject, test } from "vitest";
 import { createLazyClient, temporalOptions } from "../../../src/temporal/client.ts";
 import { ensureNamespace } from "../../../src/temporal/namespace.ts";
 import { temporalReadiness } from "../../../src/temporal/readiness.ts";
-import { monotonic } from "../../../src/domain/clock.ts";
+import { machineTimers } from "../../../src/runtime/machine-timers.ts";
 import { failedChecks, type FailedCheck } from "../../../src/runtime/readiness.ts";
 import { messageOf } from "../../../src/runtime/thrown.ts";
 import { useTestApi } from "../../support/api.ts";
@@ -28,7 +28,7 @@ const namespace = `n${randomBytes(6).toString("hex")}`;
 beforeAll(async () => {
   const address = inject("temporalAddress");
   const connection = await Connection.connect({ address });
-  await ensureNamespace(connection, { namespace, address });
+  await ensureNamespace(connection, { timers: machineTimers, namespace, address });
   await connection.close();
 });
 
@@ -73,7 +73,7 @@ test("a Temporal that answers no queries is ready: starts do not need them", asy
     environment: { TEMPORAL_TLS_SERVER_CA_CERT_PATH: files.write("ca.pem", root.cert) },
   });
   const client = createLazyClient(temporalOptions(proxied.config));
-  const readiness = [temporalReadiness(client, monotonic)];
+  const readiness = [temporalReadiness(client, machineTimers.monotonic)];
   await failedChecks(readiness);
   expect(await failedChecks(readiness)).toEqual([]);
   expect(await failedChecks(readiness)).toEqual([]);

@@ -12,6 +12,7 @@ import { EnvelopeError } from "../../../src/crypto/envelope.ts";
 import { createKeyEncryption, fixedKeys, type KeyEncryption } from "../../../src/crypto/key-encryption.ts";
 import { createServiceEncryption } from "../../../src/crypto/key-service.ts";
 import { googleKeyService } from "../../../src/crypto/key-service-clients.ts";
+import { machineTimers } from "../../../src/runtime/machine-timers.ts";
 
 const key = (name: string): KmsKey => ({
   name: `projects/p/locations/europe-west3/keyRings/r/cryptoKeys/${name}`,
@@ -103,7 +104,7 @@ function provider(current: KmsKey | undefined, more: { previous?: KmsKey[]; loca
     previous: more.previous ?? [],
     serviceOf: () => googleKeyService(client),
     local: more.local,
-    monotonicMs: () => nowMs,
+    timers: { ...machineTimers, monotonic: () => nowMs },
   });
 }
 

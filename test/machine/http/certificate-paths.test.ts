@@ -5,7 +5,7 @@ import type { AddressInfo } from "node:net";
 import { DEFAULT_CIPHERS, type TLSSocket } from "node:tls";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { loadConfig } from "../../../src/config/config.ts";
-import { systemClock } from "../../../src/domain/clock.ts";
+import { machineTimers, systemClock } from "../../../src/runtime/machine-timers.ts";
 import { createServer as createHttpServer } from "../../../src/http/server.ts";
 import { certificatesOf } from "../../../src/http/mutual-tls/trust.ts";
 import { createLogger } from "../../../src/observability/logger.ts";
@@ -105,10 +105,17 @@ async function openOperators(): Promise<{ port: number; close: () => Promise<voi
 async function openHub(): Promise<{ open: (chain: Chain) => Promise<string>; close: () => Promise<void> }> {
   const authorities = (pem: string) => ({ pem, certificates: certificatesOf(pem) });
   // It asks its upstream nothing before its start.
-  const hub = new Hub({ upstream: {} as Upstream, leaseMs: 240, monotonic: () => 0, log });
+  const hub = new Hub({ upstream: {} as Upstream, leaseMs: 240, timers: machineTimers, log });
   const listen = { host: "127.0.0.1", port: 0 };
   const tls: HubTls = { ...server, anchors: authorities(anchors), names: NAMES, relays: [] };
-  const listener = await listenForFollowers({ hub, listen, tls, log });
+  const listener = await listenForFollowers({
+    timers: machineTimers,
+    clock: systemClock,
+    hub,
+    listen,
+    tls,
+    log,
+  });
   const url = `wss://127.0.0.1:${listener.address.port}`;
   const names = ["IP Address:127.0.0.1"];
   return {

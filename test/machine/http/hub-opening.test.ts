@@ -9,6 +9,7 @@ import type { Upstream } from "../../../src/revocation/hub-questions.ts";
 import { createHubOpener, listenForFollowers } from "../../../src/revocation/hub-socket.ts";
 import { newRoot, serverPair, today } from "../../support/certificates.ts";
 import { eventually } from "../../support/eventually.ts";
+import { machineTimers, systemClock } from "../../../src/runtime/machine-timers.ts";
 
 const root = await newRoot();
 const tls = {
@@ -55,8 +56,20 @@ test("a hub at its limit for one certificate ends a connection that is silent, a
   const own = { ...tls, ...pair };
   let nowMs = 0;
   const log = createLogger({ level: "silent" });
-  const hub = new Hub({ upstream: {} as Upstream, leaseMs: 240, monotonic: () => nowMs, log });
-  const listener = await listenForFollowers({ hub, listen: { host: "127.0.0.1", port: 0 }, tls: own, log });
+  const hub = new Hub({
+    upstream: {} as Upstream,
+    leaseMs: 240,
+    timers: { ...machineTimers, monotonic: () => nowMs },
+    log,
+  });
+  const listener = await listenForFollowers({
+    timers: machineTimers,
+    clock: systemClock,
+    hub,
+    listen: { host: "127.0.0.1", port: 0 },
+    tls: own,
+    log,
+  });
   onTestFinished(async () => await listener.close());
   const closed: number[] = [];
   const open = async (index: number): Promise<HubConnection> =>

@@ -16,6 +16,7 @@ import {
 } from "../../support/certificates.ts";
 import { eventually } from "../../support/eventually.ts";
 import { askFor, openMutualTlsListener } from "../../support/mutual-tls-listener.ts";
+import { machineTimers, systemClock } from "../../../src/runtime/machine-timers.ts";
 
 const EDGE = "spiffe://service.example/edge";
 const [first, second] = [await newRoot("First"), await newRoot("Second")];
@@ -87,9 +88,11 @@ async function member(name: string, root: typeof first): Promise<{ key: string; 
 async function openPair() {
   const [hubPair, edgePair] = [await member("hub", first), await member("edge", first)];
   const tls = { hub: { ...hubPair, ...trusting(first) }, edge: { ...edgePair, ...trusting(first) } };
-  const hub = new Hub({ upstream: {} as Upstream, leaseMs: 240, monotonic: () => 0, log });
+  const hub = new Hub({ upstream: {} as Upstream, leaseMs: 240, timers: machineTimers, log });
   const accepting = vi.spyOn(hub, "accept");
   const listener = await listenForFollowers({
+    timers: machineTimers,
+    clock: systemClock,
     hub,
     listen: { host: "127.0.0.1", port: 0 },
     tls: tls.hub,

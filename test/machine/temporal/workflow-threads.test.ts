@@ -7,6 +7,7 @@ import type { Worker } from "node:worker_threads";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { useLeanWorkflowThreads } from "../../../src/temporal/workflow-threads.ts";
 import { eventually } from "../../support/eventually.ts";
+import { machineTimers } from "../../../src/runtime/machine-timers.ts";
 
 const threads = createRequire(import.meta.url)("node:worker_threads") as { Worker: typeof Worker };
 const SILENT_MAX_MS = 2_000;
@@ -20,7 +21,7 @@ function watchThreads(): readonly number[] {
   useLeanWorkflowThreads({
     onStuck: (silentMs) => stuck.push(silentMs),
     silentMaxMs: SILENT_MAX_MS,
-    monotonicMs: () => performance.now(),
+    timers: machineTimers,
   });
   return stuck;
 }

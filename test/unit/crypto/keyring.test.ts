@@ -54,6 +54,7 @@ test("at most 10,000 data keys are kept; an evicted one is unwrapped again", asy
       },
     },
     randomBytes,
+    monotonicMs: () => 0,
   });
   const use = async (tenant: number) => await counted.contentRoot("kms1.kms.blob", `ten_${tenant}`);
   for (let tenant = 0; tenant < 10_000; tenant += 1) {
@@ -83,6 +84,7 @@ test("concurrent requests unwrap a data key once, and a failed unwrap is tried a
       },
     },
     randomBytes,
+    monotonicMs: () => 0,
   });
   const seal = async () => await remote.sealForTenant("kms1.kms.blob", "ten_a", "place", "x");
   await expect(seal()).rejects.toThrow("out of reach");

@@ -6,6 +6,9 @@ import { afterEach, beforeEach, expect, test } from "vitest";
 import { ConfigError, loadConfig } from "../../../src/config/config.ts";
 import { readOrCreateKey } from "../../../src/crypto/development-keys.ts";
 import { loadOperatorToken, loadServiceSecrets } from "../../../src/crypto/service-secrets.ts";
+import { SimulatedTime } from "../../support/simulated-time.ts";
+
+const time = new SimulatedTime();
 
 let home: string;
 beforeEach(async () => {
@@ -44,7 +47,7 @@ test("only its owner can read a key file", async () => {
 
 /** Returns what the loaded secrets compute, since they cannot be read. */
 async function load(more: object): Promise<{ readonly mac: string; readonly kekId: string }> {
-  const { pepper, keyring } = await loadServiceSecrets(settings(more), randomBytes);
+  const { pepper, keyring } = await loadServiceSecrets(settings(more), randomBytes, time);
   return { mac: pepper.mac("secret").toString("hex"), kekId: await keyring.kekId() };
 }
 
@@ -87,7 +90,7 @@ test("a key file holds the key-encryption keys, and its errors do not show the c
 
 test("production generates no secrets", async () => {
   const production = settings({ development: false });
-  await expect(loadServiceSecrets(production, randomBytes)).rejects.toThrow(ConfigError);
+  await expect(loadServiceSecrets(production, randomBytes, time)).rejects.toThrow(ConfigError);
   await expect(loadOperatorToken(production, randomBytes)).rejects.toThrow(ConfigError);
   expect(await readdir(home)).toEqual([]);
 });
@@ -99,7 +102,7 @@ test("a key in Google Cloud KMS without credentials stops the start with a messa
     SIGNET_ENV: "development",
     SIGNET_KEK_KMS: "projects/p/locations/global/keyRings/r/cryptoKeys/k",
   });
-  const loading = loadServiceSecrets(settings({ kmsKek }), randomBytes);
+  const loading = loadServiceSecrets(settings({ kmsKek }), randomBytes, time);
   await expect(loading).rejects.toThrow(/SIGNET_KEK_KMS cannot be used: .*missing\.json/);
   if (before === undefined) {
     delete process.env["GOOGLE_APPLICATION_CREDENTIALS"];

@@ -3,6 +3,9 @@ import { describe, expect, test } from "vitest";
 import { DatabaseBusyError } from "../../../src/database/errors.ts";
 import { type Batcher, createBatcher } from "../../../src/database/batcher.ts";
 import { cases } from "../../support/properties.ts";
+import { SimulatedTime } from "../../support/simulated-time.ts";
+
+const time = new SimulatedTime();
 
 interface Flush {
   readonly items: readonly number[];
@@ -16,6 +19,7 @@ function underTest(
 ): { batcher: Batcher<number, number>; flushes: Flush[] } {
   const flushes: Flush[] = [];
   const batcher = createBatcher<number, number>({
+    timers: time,
     maxItems,
     maxInFlight,
     flush: async (items) =>
@@ -73,6 +77,7 @@ describe("group commit", () => {
 
   test("fails a flush that returns the wrong number of results", async () => {
     const batcher = createBatcher<number, number>({
+      timers: time,
       maxItems: 10,
       maxInFlight: 1,
       flush: async (items) => items.slice(1),
@@ -89,6 +94,7 @@ describe("group commit", () => {
     async (_, limits) => {
       const flushes: (() => void)[] = [];
       const batcher = createBatcher<number, number>({
+        timers: time,
         maxItems: 1,
         maxInFlight: 1,
         ...limits,
@@ -117,6 +123,7 @@ describe("group commit", () => {
     const ready = new Set<number>();
     let prepared = (): void => undefined;
     const batcher = createBatcher<number, number>({
+      timers: time,
       maxItems: 1,
       maxInFlight: 1,
       preparation: {

@@ -1,7 +1,14 @@
 /** What waits for flushes: owners take turns, and none delays the others. */
-import { describe, expect, onTestFinished, test, vi } from "vitest";
+import { beforeEach, describe, expect, test } from "vitest";
 import { type BatcherOptions, createBatcher } from "../../../src/database/batcher.ts";
 import { DatabaseBusyError } from "../../../src/database/errors.ts";
+import { SimulatedTime } from "../../support/simulated-time.ts";
+
+let time: SimulatedTime;
+
+beforeEach(() => {
+  time = new SimulatedTime();
+});
 
 const BY_FIRST_LETTER = {
   of: (item: string) => item.slice(0, 1),
@@ -22,6 +29,7 @@ describe("the waiting room", () => {
   ])("gives each owner half of the waiting room, by %s", async (_, size, maxWaiting) => {
     const flushes: (() => void)[] = [];
     const batcher = createBatcher<string, string>({
+      timers: time,
       maxItems: 10,
       maxInFlight: 1,
       maxWaiting,
@@ -50,6 +58,7 @@ describe("the waiting room", () => {
   test("takes items of the owners in turns, in order within each, and within the size", async () => {
     const flushes: { readonly items: readonly string[]; readonly end: () => void }[] = [];
     const batcher = createBatcher<string, string>({
+      timers: time,
       maxItems: 3,
       maxInFlight: 1,
       size: { of: (item) => item.length, max: 8 },
@@ -73,29 +82,27 @@ describe("the waiting room", () => {
     expect(await results).toEqual(items);
   });
 
-  /** Returns a batcher in which more than three waiting items are many, and the clock that it reads. */
+  /** Returns a batcher in which more than three waiting items are many. */
   function shared(
     maxInFlight = 2,
     more: Partial<Pick<BatcherOptions<string, string>, "rows" | "owner" | "preparation">> = {},
   ): {
     readonly add: (...items: readonly string[]) => Promise<string[]>;
     readonly flushes: { readonly items: readonly string[]; readonly end: () => void }[];
-    readonly clock: { ms: number };
   } {
     const flushes: { readonly items: readonly string[]; readonly end: () => void }[] = [];
-    const clock = { ms: 0 };
     const batcher = createBatcher<string, string>({
       maxItems: 4,
       maxInFlight,
       owner: { ...BY_FIRST_LETTER, many: 3 },
       ...more,
-      now: () => clock.ms,
+      timers: time,
       flush: async (items) =>
         await new Promise((resolve) => flushes.push({ items, end: () => resolve(items) })),
     });
     const add = async (...items: readonly string[]): Promise<string[]> =>
       await Promise.all(items.map(async (item) => await batcher.add(item)));
-    return { add, flushes, clock };
+    return { add, flushes };
   }
 
   const MANY = Array.from({ length: 12 }, (_, index) => `a${index}`);
@@ -177,7 +184,7 @@ describe("the waiting room", () => {
   });
 
   test("flushes another owner's few items at once, apart from the many", async () => {
-    const { add, flushes, clock } = shared();
+    const { add, flushes } = shared();
     void add("b0", ...MANY);
     await turn();
     // Each kind has its flush, and the many take only a part of theirs.
@@ -193,7 +200,7 @@ describe("the waiting room", () => {
     await turn();
     expect(flushes[3]?.items).toEqual(["a2", "a3"]);
     flushes[2]?.end();
-    clock.ms = 1_001;
+    await time.advance(1_001);
     flushes[3]?.end();
     await turn();
     // Nobody else has had items for a second.
@@ -201,17 +208,14 @@ describe("the waiting room", () => {
   });
 
   test("takes every flush for many items a second after others had some, though no flush ends", async () => {
-    vi.useFakeTimers({ toFake: ["setTimeout"] });
-    onTestFinished(() => void vi.useRealTimers());
-    const { add, flushes, clock } = shared();
+    const { add, flushes } = shared();
     void add("b0");
     await turn();
     flushes[0]?.end();
     void add(...MANY.flatMap((item) => [item, item.replace("a", "c")]));
     await turn();
     expect(flushes.slice(1).map(({ items }) => items)).toEqual([["a0", "c0"]]);
-    clock.ms = 1_000;
-    vi.advanceTimersByTime(1_050);
+    await time.advance(1_050);
     expect(flushes.slice(2).map(({ items }) => items)).toEqual([["a1", "c1", "a2", "c2"]]);
   });
 

@@ -7,6 +7,9 @@ import { connectionsOf, type UpstreamConnections } from "../../../src/edge/dispa
 import { registerProxiedRoutes } from "../../../src/edge/proxied-routes.ts";
 import { Shares } from "../../../src/domain/shares.ts";
 import { createLogger } from "../../../src/observability/logger.ts";
+import { SimulatedTime } from "../../support/simulated-time.ts";
+
+const time = new SimulatedTime();
 
 /** Returns connections to an upstream whose response fails in the same event-loop turn as its headers. */
 function failing(): UpstreamConnections {
@@ -46,6 +49,7 @@ test("a response that breaks off before its first byte becomes a logged 503 with
     done();
   });
   registerProxiedRoutes(server, log, {
+    timers: time,
     methods: ["GET"],
     paths: ["/v1/files"],
     config: { public: true },

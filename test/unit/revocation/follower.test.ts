@@ -1,22 +1,22 @@
 import { randomUUID } from "node:crypto";
-import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import { beforeEach, expect, test } from "vitest";
 import { DatabaseClock } from "../../../src/database/database-clock.ts";
 import { createLogger } from "../../../src/observability/logger.ts";
 import { RevocationFollower } from "../../../src/revocation/follower.ts";
+import { SimulatedTime } from "../../support/simulated-time.ts";
+
+let time: SimulatedTime;
 
 const EPOCH = randomUUID();
 
 beforeEach(() => {
-  vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout", "setInterval", "clearInterval", "performance"] });
-});
-afterEach(() => {
-  vi.useRealTimers();
+  time = new SimulatedTime();
 });
 
 /** Starts a follower of a database without revocations, and notes the times of its questions. */
 async function follow(): Promise<{ follower: RevocationFollower; questions: number[] }> {
   const questions: number[] = [];
-  const now = (): number => performance.now();
+  const now = time.monotonic;
   const db = {
     query: async ({ name }: { readonly name?: string }) => {
       if (name === "revocation-news") {
@@ -34,8 +34,8 @@ async function follow(): Promise<{ follower: RevocationFollower; questions: numb
     identity: { lockKey: 1, process: "api", region: null, version: "1" },
     leaseMs: 200,
     clock: { now },
-    time: new DatabaseClock(undefined, { wall: now, monotonic: now }),
-    monotonic: now,
+    time: new DatabaseClock({ wall: now, monotonic: now }),
+    timers: time,
     log: createLogger({ level: "silent" }),
   });
   await follower.start();
@@ -46,7 +46,7 @@ async function follow(): Promise<{ follower: RevocationFollower; questions: numb
 async function questionsIn10s(questions: number[], meanwhile: () => void): Promise<number> {
   questions.splice(0);
   for (let ms = 0; ms < 10_000; ms += 20) {
-    await vi.advanceTimersByTimeAsync(20);
+    await time.advance(20);
     meanwhile();
   }
   return questions.length;

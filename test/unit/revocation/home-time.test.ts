@@ -150,7 +150,7 @@ class World {
 
   readonly monotonic = (): number => (this.home.realMs - START_MS - this.#suspendedMs) * this.#rate + 1_000;
   readonly wall = (): number => (this.home.realMs - START_MS) * this.#rate + START_MS + this.wallMs;
-  readonly time = new DatabaseClock(undefined, { wall: this.wall, monotonic: this.monotonic });
+  readonly time = new DatabaseClock({ wall: this.wall, monotonic: this.monotonic });
 
   pass(ms: number): void {
     this.home.realMs += ms;
@@ -203,7 +203,7 @@ class World {
 }
 
 function overPostgres({ home, monotonic, wall, time }: World): Link {
-  const view = new RevocationView({ leaseMs: LEASE_MS, clock: { now: wall }, monotonic, time });
+  const view = new RevocationView({ leaseMs: LEASE_MS, clock: { now: wall }, timers: { monotonic }, time });
   return {
     view,
     ask: () => {
@@ -227,7 +227,7 @@ function throughHub({ home, monotonic, wall, time, random }: World): Link {
   const knowledge = new ProvenKnowledge({
     leaseMs: LEASE_MS,
     clock: { now: wall },
-    monotonic,
+    timers: { monotonic },
     time,
     checkCode: (statement, codes) => statement === codes,
     randomBytes: (length) => Buffer.alloc(length).map(() => Math.floor(256 * random())),

@@ -1,5 +1,5 @@
 /** How often followers behind hubs have a lease, and when they deny: the real hubs and followers in simulated time. */
-import { afterEach, beforeEach, expect, test } from "vitest";
+import { beforeEach, expect, test } from "vitest";
 import { DatabaseClock } from "../../../src/database/database-clock.ts";
 import { createLogger } from "../../../src/observability/logger.ts";
 import { HubFollower } from "../../../src/revocation/hub-follower.ts";
@@ -30,7 +30,6 @@ const monotonic = (): number => time.now;
 beforeEach(() => {
   time = new SimulatedTime();
 });
-afterEach(() => time.end());
 
 interface Distance {
   readonly roundTripMs: number;
@@ -92,9 +91,7 @@ class DistantPrimary implements Upstream {
     const arrives = monotonic() + roundTripMs / 2 + (2 * random() - 1) * jitterMs + lost;
     const due = Math.max(dueAt[lane] ?? 0, arrives);
     dueAt[lane] = due;
-    await new Promise((resolve) => {
-      setTimeout(resolve, due - monotonic());
-    });
+    await time.sleep(due - monotonic());
   }
 }
 
@@ -134,10 +131,10 @@ class Wires {
       return;
     }
     if (this.#carried.push(deliver) === 1) {
-      setTimeout(() => {
+      time.after(1, () => {
         const { length } = this.#carried;
         this.#carried.splice(0, length).forEach((arrive) => arrive());
-      }, 1);
+      });
     }
   }
 }
@@ -155,7 +152,7 @@ async function start({ hubs: hubCount, followers: followerCount, ...distance }: 
     { length: hubCount },
     () => new DistantPrimary(model, { ...distance, random }),
   );
-  const hubs = primaries.map((upstream) => new Hub({ upstream, leaseMs: LEASE_MS, monotonic, log }));
+  const hubs = primaries.map((upstream) => new Hub({ upstream, leaseMs: LEASE_MS, timers: time, log }));
   hubs.forEach((hub) => hub.start());
   const wires = new Wires(hubs);
   const followers = Array.from({ length: followerCount }, (_none, number) => {
@@ -168,8 +165,8 @@ async function start({ hubs: hubCount, followers: followerCount, ...distance }: 
       leaseMs: LEASE_MS,
       onKeys: () => undefined,
       clock: { now: monotonic },
-      time: new DatabaseClock(undefined, { wall: monotonic, monotonic }),
-      monotonic,
+      time: new DatabaseClock({ wall: monotonic, monotonic }),
+      timers: time,
       randomBytes: (length) => Buffer.alloc(length).map(() => Math.floor(256 * random())),
       log,
     });

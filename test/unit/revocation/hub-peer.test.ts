@@ -34,14 +34,13 @@ beforeEach(() => {
       lose: async () => await Promise.resolve(),
     },
     leaseMs: LEASE_MS,
-    monotonic: () => time.now,
+    timers: time,
     log: createLogger({ level: "silent" }),
   });
   hub.start();
 });
 afterEach(() => {
   hub.stop();
-  time.end();
 });
 
 /** Connects with a certificate, without the delays of a wire. */

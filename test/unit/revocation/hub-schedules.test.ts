@@ -45,8 +45,8 @@ class World {
     this.knowledge = new ProvenKnowledge({
       leaseMs: LEASE_MS,
       clock: { now },
-      time: new DatabaseClock(undefined, { wall: now, monotonic: now }),
-      monotonic: now,
+      time: new DatabaseClock({ wall: now, monotonic: now }),
+      timers: { monotonic: now },
       checkCode: (statement, codes) => statement === codes,
       randomBytes: () => NONCES[this.#drawn++ % NONCES.length] ?? Buffer.alloc(32),
       onKeys: () => undefined,

@@ -26,8 +26,8 @@ beforeEach(() => {
   knowledge = new ProvenKnowledge({
     leaseMs: 240,
     clock: { now: () => 0 },
-    time: new DatabaseClock(undefined, { wall: () => 0, monotonic: () => 0 }),
-    monotonic: () => 0,
+    time: new DatabaseClock({ wall: () => 0, monotonic: () => 0 }),
+    timers: { monotonic: () => 0 },
     checkCode: (statement, codes) => statement === codes,
     randomBytes: (count) => randomBytes(count),
     onKeys: () => undefined,

@@ -41,8 +41,8 @@ function newView(now = () => wall): RevocationView {
   return new RevocationView({
     leaseMs: LEASE_MS,
     clock: { now },
-    time: new DatabaseClock(undefined, machine),
-    monotonic: machine.monotonic,
+    time: new DatabaseClock(machine),
+    timers: machine,
   });
 }
 

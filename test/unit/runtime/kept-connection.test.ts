@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, expect, test } from "vitest";
+import { beforeEach, expect, test } from "vitest";
 import { type Attempted, KeptConnection } from "../../../src/runtime/kept-connection.ts";
 import { SimulatedTime } from "../../support/simulated-time.ts";
 
@@ -6,7 +6,6 @@ let time: SimulatedTime;
 beforeEach(() => {
   time = new SimulatedTime();
 });
-afterEach(() => time.end());
 
 /** What the network does with an attempt: it opens after so many milliseconds, is refused at once, or is swallowed. */
 type Fate = number | "refused" | "swallowed";
@@ -32,10 +31,10 @@ function keep(fateOf: (number: number) => Fate, patienceMs?: number) {
         if (fate === "refused") {
           fail(new Error("refused"));
         } else if (fate !== "swallowed") {
-          setTimeout(() => {
+          time.after(fate, () => {
             attempt.endedAt ??= time.now;
             resolve(number);
-          }, fate);
+          });
         }
       });
     },
@@ -44,7 +43,7 @@ function keep(fateOf: (number: number) => Fate, patienceMs?: number) {
     onOpen: (number) => void seen.opened.push(number),
     onLost: () => (seen.lost += 1),
     onFailed: () => undefined,
-    monotonic: () => time.now,
+    timers: time,
     ...(patienceMs === undefined ? {} : { patienceMs }),
   });
   const starts = (): number[] => attempts.map(({ at }) => at);

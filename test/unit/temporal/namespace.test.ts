@@ -5,6 +5,9 @@ import {
   ensureNamespace,
   type NamespaceConnection,
 } from "../../../src/temporal/namespace.ts";
+import { SimulatedTime } from "../../support/simulated-time.ts";
+
+const time = new SimulatedTime();
 
 test.each(["signet.a1b2c.tmprl.cloud:7233", "eu-central-1.aws.api.temporal.io:7233"])(
   "at %s they are those of tcld",
@@ -17,6 +20,7 @@ test.each(["signet.a1b2c.tmprl.cloud:7233", "eu-central-1.aws.api.temporal.io:72
       workflowService: { describeNamespace: refuse, registerNamespace: refuse },
     } as unknown as NamespaceConnection;
     const commands = await ensureNamespace(connection, {
+      timers: time,
       namespace: "signet.a1b2c",
       address,
       apiKey: () => "key",

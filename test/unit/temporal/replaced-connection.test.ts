@@ -1,6 +1,9 @@
 import pino from "pino";
 import { expect, test } from "vitest";
 import { ReplacedConnection } from "../../../src/temporal/replaced-connection.ts";
+import { SimulatedTime } from "../../support/simulated-time.ts";
+
+const time = new SimulatedTime();
 
 const HOUR_MS = 3_600_000;
 
@@ -17,6 +20,7 @@ function connectionOf() {
 async function closesAtOnce(callsLastMs: number): Promise<boolean> {
   const [dead, fresh] = [connectionOf(), connectionOf()];
   const replaced = new ReplacedConnection(dead, {
+    timers: time,
     connect: async () => await Promise.resolve(fresh),
     probe: async (connection) => {
       await (connection === dead ? Promise.reject(new Error("silent")) : Promise.resolve());

@@ -1,5 +1,5 @@
 /** Clients for the token endpoint: one statement for all requests that arrive together, without a cache. */
-import type { Clock } from "../../../domain/clock.ts";
+import type { Clock, Timers } from "../../../domain/clock.ts";
 import type { SecretVersionTimes } from "../../../domain/secret-version.ts";
 import { createBatcher } from "../../batcher.ts";
 import type { Pool, Queryable } from "../../pool.ts";
@@ -113,24 +113,27 @@ const LOOKUP_BATCH = { maxItems: 64, maxInFlight: 4 };
 export type FindClient = (clientId: string) => Promise<ClientRecord | undefined>;
 
 /** Creates the look-up of clients with the versions of their secrets that may be valid (role signet_issuer). */
-export function createClientLookup(pool: Pool): FindClient {
-  return batchedLookup(LOOKUP_BATCH, async (clientIds) => await findClients(pool, "live", [clientIds]));
+export function createClientLookup(pool: Pool, timers: Timers): FindClient {
+  return batchedLookup(
+    { ...LOOKUP_BATCH, timers },
+    async (clientIds) => await findClients(pool, "live", [clientIds]),
+  );
 }
 
 /** How long a version that ended for ever is still recognized when it is presented, in milliseconds. */
 const REMEMBERED_MS = 365 * 86_400_000;
 
 /** Creates the look-up of clients with their ended versions (role signet_issuer). */
-export function createRetiredClientLookup(pool: Pool, clock: Clock): FindClient {
+export function createRetiredClientLookup(pool: Pool, clock: Clock, timers: Timers): FindClient {
   return batchedLookup(
-    { ...LOOKUP_BATCH, maxInFlight: 1 },
+    { ...LOOKUP_BATCH, maxInFlight: 1, timers },
     async (clientIds) =>
       await findClients(pool, "retired", [clientIds, new Date(clock.now() - REMEMBERED_MS)]),
   );
 }
 
 function batchedLookup(
-  limits: typeof LOOKUP_BATCH,
+  limits: typeof LOOKUP_BATCH & { readonly timers: Timers },
   find: (clientIds: readonly string[]) => Promise<ReadonlyMap<string, ClientRecord>>,
 ): FindClient {
   const batcher = createBatcher<string, ClientRecord | undefined>({

@@ -1,5 +1,5 @@
 /** Secrets with which producers sign events, and the data for verifying signatures. */
-import type { Clock } from "../../../domain/clock.ts";
+import type { Clock, Timers } from "../../../domain/clock.ts";
 import { createBatcher } from "../../batcher.ts";
 import type { Pool, Queryable } from "../../pool.ts";
 
@@ -165,9 +165,10 @@ const LOOKUP_BATCH = { maxItems: 64, maxInFlight: 4 };
 export type FindProducer = (credentialId: string) => Promise<Producer | undefined>;
 
 /** Creates the look-up: one statement for all requests that arrive together, without a cache (role signet_issuer). */
-export function createProducerLookup(pool: Pool, clock: Clock): FindProducer {
+export function createProducerLookup(pool: Pool, clock: Clock, timers: Timers): FindProducer {
   const batcher = createBatcher<string, Producer | undefined>({
     ...LOOKUP_BATCH,
+    timers,
     flush: async (ids) => {
       const { rows } = await pool.query<ProducerRow>({
         name: "find-producers",

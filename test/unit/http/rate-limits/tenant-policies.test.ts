@@ -1,10 +1,14 @@
 import { expect, test } from "vitest";
 import { createTenantPolicies, POLICY_LIFE_MS } from "../../../../src/http/rate-limits/tenant-policies.ts";
+import { SimulatedTime } from "../../../support/simulated-time.ts";
+
+const time = new SimulatedTime();
 
 test("a tenant's policy is read once in five seconds for all concurrent requests", async () => {
   const asked: (readonly string[])[] = [];
   let nowMs = 0;
   const policies = createTenantPolicies({
+    timers: time,
     find: async (ids) => {
       asked.push(ids);
       return [{ id: "ten_a", region: "eu", limits: { endpoints: 7 }, signing: ["crd_a"] }];
@@ -38,6 +42,7 @@ test("a tenant's policy is read once in five seconds for all concurrent requests
 test("a policy that changes while it is read is not kept", async () => {
   const answers: ((signing: readonly string[]) => void)[] = [];
   const policies = createTenantPolicies({
+    timers: time,
     find: async () =>
       await new Promise((resolve) => {
         answers.push((signing) => resolve([{ id: "ten_a", region: "eu", limits: {}, signing }]));

@@ -3,6 +3,9 @@ import { createHash } from "node:crypto";
 import { expect, test } from "vitest";
 import { createLogger } from "../../../../src/observability/logger.ts";
 import { createIssuedTokens, type IssuedCount } from "../../../../src/tokens/oauth/issued-tokens.ts";
+import { SimulatedTime } from "../../../support/simulated-time.ts";
+
+const time = new SimulatedTime();
 
 const log = createLogger({ level: "silent" });
 const digest = (...ids: readonly string[]): string =>
@@ -17,6 +20,7 @@ function createLog() {
   const state = { away: false };
   let nowMs = 1_000;
   const issued = createIssuedTokens({
+    timers: time,
     append: async (counts) => {
       await Promise.resolve();
       if (state.away) {

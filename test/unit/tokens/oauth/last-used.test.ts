@@ -1,20 +1,20 @@
-import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import { beforeEach, expect, test } from "vitest";
 import type { UsedVersion } from "../../../../src/database/repositories/tokens/clients.ts";
 import { createLogger } from "../../../../src/observability/logger.ts";
 import { createLastUsedRecorder } from "../../../../src/tokens/oauth/last-used.ts";
+import { SimulatedTime } from "../../../support/simulated-time.ts";
+
+let time: SimulatedTime;
 
 beforeEach(() => {
-  vi.useFakeTimers();
-});
-
-afterEach(() => {
-  vi.useRealTimers();
+  time = new SimulatedTime();
 });
 
 test("a use is recorded with its own time, however late it is written, and once a minute", async () => {
   let nowMs = 1_000_000;
   const written: UsedVersion[] = [];
   const recorder = createLastUsedRecorder({
+    timers: time,
     write: async (used) => void written.push(...used),
     clock: { now: () => nowMs },
     log: createLogger({ level: "silent" }),
@@ -25,7 +25,7 @@ test("a use is recorded with its own time, however late it is written, and once 
   recorder.note(credential, { version: 2, lastUsedAt: nowMs - 60_000 });
   recorder.note(credential, { version: 3, lastUsedAt: nowMs - 59_999 });
   nowMs += 86_400_000;
-  await vi.advanceTimersByTimeAsync(1_000);
+  await time.advance(1_000);
   expect(written).toEqual([
     { credentialId: "crd_a", version: 1, usedAtMs: 1_000_000 },
     { credentialId: "crd_a", version: 2, usedAtMs: 87_400_000 },

@@ -10,6 +10,9 @@ import {
   placeOfJti,
   placeOrder,
 } from "../../../../src/tokens/status-lists/places.ts";
+import { SimulatedTime } from "../../../support/simulated-time.ts";
+
+const time = new SimulatedTime();
 
 const SUBJECT = { credentialId: "crd_1", certificateThumbprint: undefined } as TokenSubject;
 
@@ -19,6 +22,7 @@ function source() {
   const orderKey = randomBytes(32);
   let reserved = 0;
   const places = createStatusPlaces({
+    timers: time,
     audiences: ["a"],
     reserve: async (count) => {
       const first = reserved;

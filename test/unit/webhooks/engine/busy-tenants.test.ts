@@ -7,7 +7,7 @@ const loop = { utilization: 0 };
 function create(): BusyTenants {
   return new BusyTenants({
     underWayMax: 100,
-    now: () => clock.ms,
+    monotonic: () => clock.ms,
     loopUtilization: () => ({ idle: 0, active: 0, utilization: loop.utilization }),
   });
 }

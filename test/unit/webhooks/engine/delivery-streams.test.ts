@@ -1,5 +1,5 @@
 /** Memory of delivery streams for clients that do not read, and the number of database queries. */
-import { afterEach, expect, test, vi } from "vitest";
+import { expect, test } from "vitest";
 import type { BoundedRows } from "../../../../src/database/repositories/page.ts";
 import type { Delivery } from "../../../../src/database/repositories/webhooks/deliveries.ts";
 import {
@@ -7,17 +7,16 @@ import {
   DeliveryStreams,
   FOLLOWED,
 } from "../../../../src/webhooks/engine/delivery-streams.ts";
+import { SimulatedTime } from "../../../support/simulated-time.ts";
 
-afterEach(() => {
-  vi.useRealTimers();
-});
+const time = new SimulatedTime();
 
 function delivery(id: string, attemptCount = 0): Delivery {
   return { id, state: "QUEUED", cycle: 1, attemptCount, nextAttemptAt: null } as Delivery;
 }
 
 test("a client that does not read costs a bounded buffer, with the newest state of each delivery", async () => {
-  const stream = new DeliveryStream();
+  const stream = new DeliveryStream(time);
   for (let round = 1; round <= 3; round += 1) {
     stream.push(
       Array.from({ length: FOLLOWED + 50 }, (_, index) => delivery(`d${index}`, round)),
@@ -43,14 +42,14 @@ test("a resumed stream sends what may have changed since its position, and wheth
     { ...delivery("long dead"), state: "DEAD_LETTERED", createdAt: at(5), deadLetteredAt: at(7) },
     { ...delivery("known"), createdAt: at(4) },
   ];
-  const stream = new DeliveryStream(since);
+  const stream = new DeliveryStream(time, since);
   expect(stream.resuming).toBe(true);
   stream.resume(rows, since + 1_000);
   const sent = await stream.take(0);
   expect(sent.map(({ id }) => id)).toEqual(["late", "replayed", "cancelled", "retrying", "new"]);
   expect(stream).toMatchObject({ resuming: false, ready: true, complete: true, position: since + 1_000 });
 
-  const overrun = new DeliveryStream(since);
+  const overrun = new DeliveryStream(time, since);
   overrun.resume(
     Array.from({ length: FOLLOWED }, (_, index) => ({ ...delivery(`d${index}`), createdAt: at(61) })),
     since + 1_000,
@@ -59,7 +58,7 @@ test("a resumed stream sends what may have changed since its position, and wheth
 });
 
 test("a position counts what was taken, not what waits", async () => {
-  const stream = new DeliveryStream();
+  const stream = new DeliveryStream(time);
   stream.push([delivery("a")], 1_000);
   await stream.take(0);
   stream.push([delivery("b")], 2_000);
@@ -69,7 +68,6 @@ test("a position counts what was taken, not what waits", async () => {
 });
 
 test("any number of clients of a tenant cost one query per turn", async () => {
-  vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
   let reads = 0;
   const list = async (): Promise<BoundedRows<Delivery>> => {
     reads += 1;
@@ -77,7 +75,7 @@ test("any number of clients of a tenant cost one query per turn", async () => {
   };
   const streams = new DeliveryStreams(
     { list, unhealthy: async () => await Promise.resolve([]) },
-    { now: () => 0 },
+    { clock: { now: () => 0 }, timers: time },
     () => undefined,
   );
   const all = Array.from({ length: 10 }, () => streams.follow("tenant"));
@@ -87,7 +85,7 @@ test("any number of clients of a tenant cost one query per turn", async () => {
       return first.length > 0 ? first : await stream.take(60_000);
     }),
   );
-  await vi.advanceTimersByTimeAsync(1_000);
+  await time.advance(1_000);
   const sent = await taken;
   // The first read is the initial state; the second sends the change to every client.
   expect(sent.map((rows) => rows[0]?.attemptCount)).toEqual(all.map(() => 2));

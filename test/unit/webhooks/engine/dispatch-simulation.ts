@@ -94,7 +94,7 @@ export class Simulation {
     this.#known = new KnownOutbox(options.batchMax, 0);
     this.#busy = new BusyTenants({
       underWayMax: options.underWayMax,
-      now: () => this.nowMs,
+      monotonic: () => this.nowMs,
       loopUtilization: () => ({ idle: 0, active: 0, utilization: this.load }),
     });
     this.#at(0, () => this.#loop());

@@ -1,20 +1,20 @@
 import { randomBytes } from "node:crypto";
-import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
+import { beforeEach, describe, expect, test, vi } from "vitest";
 import { DAY_MS, newId } from "../../../../src/domain/ids.ts";
 import { createLogger } from "../../../../src/observability/logger.ts";
 import { Dispatcher, type DispatcherOptions } from "../../../../src/webhooks/engine/dispatcher.ts";
 import type { OfferedDelivery } from "../../../../src/webhooks/ingest/hand-over.ts";
+import { SimulatedTime } from "../../../support/simulated-time.ts";
+
+let time: SimulatedTime;
 
 beforeEach(() => {
-  vi.useFakeTimers();
-});
-
-afterEach(() => {
-  vi.useRealTimers();
+  time = new SimulatedTime();
 });
 
 function createDispatcher(options: Partial<DispatcherOptions> = {}): Dispatcher {
   return new Dispatcher({
+    timers: time,
     worker: "key_me",
     pool: undefined as never,
     starter: undefined as never,
@@ -42,7 +42,7 @@ test("a notification picks one of the live workers; the others look later, once 
     workers.forEach(({ dispatcher }) => dispatcher.notified(payload));
   }
   expect(hinted()).toEqual([[5, 9], [7], []]);
-  await vi.advanceTimersByTimeAsync(250);
+  await time.advance(250);
   expect(hinted()).toEqual([[5, 9, 1], [7, 1], [1]]);
 });
 
@@ -81,7 +81,7 @@ async function startFull(): Promise<{ readonly dispatcher: Dispatcher; readonly 
   });
   dispatcher.start();
   dispatcher.notified("64 0 ten_busy");
-  await vi.advanceTimersByTimeAsync(0);
+  await time.advance(0);
   return { dispatcher, claims };
 }
 
@@ -107,7 +107,7 @@ test.each([
   async (_, payload) => {
     const { dispatcher, claims } = await startFull();
     dispatcher.notified(payload);
-    await vi.advanceTimersByTimeAsync(10);
+    await time.advance(10);
     expect(claims.slice(1)).toEqual([{ limit: 16, exceptTenants: ["ten_busy"] }]);
   },
 );
@@ -115,7 +115,7 @@ test.each([
 test("while a busy tenant fills the limit, its own deliveries wait", async () => {
   const { dispatcher, claims } = await startFull();
   dispatcher.notified("9 0 ten_busy");
-  await vi.advanceTimersByTimeAsync(10);
+  await time.advance(10);
   expect(claims).toHaveLength(1);
 });
 
@@ -139,7 +139,7 @@ describe("few deliveries that notifications named", () => {
       } as never,
     });
     dispatcher.start();
-    await vi.advanceTimersByTimeAsync(1);
+    await time.advance(1);
     claims.splice(0);
     return { dispatcher, claims };
   }
@@ -148,7 +148,7 @@ describe("few deliveries that notifications named", () => {
     const { dispatcher, claims } = await startIdle();
     for (const ids of [`ten_1 ${first}`, `ten_1 ten_2 ${second} ${third}`]) {
       dispatcher.notified(`${ids.split("dlv_").length - 1} 0 ${ids}`);
-      await vi.advanceTimersByTimeAsync(0);
+      await time.advance(0);
     }
     expect(claims).toEqual([
       ["claim-named", [first]],
@@ -164,7 +164,7 @@ describe("few deliveries that notifications named", () => {
     const { dispatcher, claims } = await startIdle();
     dispatcher.notified(before);
     dispatcher.notified(`${ids.length} 0 ${ids.join(" ")}`);
-    await vi.advanceTimersByTimeAsync(20);
+    await time.advance(20);
     expect(claims.map(([name]) => name)).not.toContain("claim-named");
     expect(claims).not.toEqual([]);
   });
@@ -173,7 +173,7 @@ describe("few deliveries that notifications named", () => {
     const { dispatcher, claims } = await startIdle();
     for (let ms = 0; ms < 4_500; ms += 100) {
       dispatcher.notified(`1 0 ${newId("delivery", 1, randomBytes)}`);
-      await vi.advanceTimersByTimeAsync(100);
+      await time.advance(100);
     }
     expect(claims.filter(([name]) => name === "claim-first")).toHaveLength(2);
     expect(claims.filter(([name]) => name === "claim-named")).toHaveLength(45);
@@ -181,10 +181,10 @@ describe("few deliveries that notifications named", () => {
 
   test("are claimed by id at most four times as often as others", async () => {
     const { dispatcher, claims } = await startIdle();
-    const began = performance.now();
-    while (performance.now() - began < 1_000) {
+    const began = time.now;
+    while (time.now - began < 1_000) {
       dispatcher.notified(`1 0 ${newId("delivery", 1, randomBytes)}`);
-      await vi.advanceTimersByTimeAsync(3);
+      await time.advance(3);
     }
     expect(new Set(claims.map(([name]) => name))).toEqual(new Set(["claim-named"]));
     expect(claims.length).toBeGreaterThan(235);
@@ -194,10 +194,10 @@ describe("few deliveries that notifications named", () => {
   test("are not claimed by id for a second after many waited at once", async () => {
     const { dispatcher, claims } = await startIdle();
     dispatcher.notified("5 0");
-    const began = performance.now();
-    while (performance.now() - began < 1_100) {
+    const began = time.now;
+    while (time.now - began < 1_100) {
       dispatcher.notified(`1 0 ${newId("delivery", 1, randomBytes)}`);
-      await vi.advanceTimersByTimeAsync(100);
+      await time.advance(100);
     }
     expect(claims.map(([name]) => name)).toEqual([
       ...Array.from({ length: 10 }, () => "claim-first"),
@@ -229,7 +229,7 @@ test("after the last of more tenants than one claim covers, the first ones have 
   });
   dispatcher.notified("400 0");
   dispatcher.start();
-  await vi.advanceTimersByTimeAsync(50);
+  await time.advance(50);
   expect(claims.slice(0, 6).map(({ after }) => after)).toEqual(["", "ten_64", "", "ten_64", "", "ten_64"]);
   expect(claims[1]?.atLeast).toBe(1);
 });
@@ -265,9 +265,7 @@ describe("many slow endpoints", () => {
         firstAttempts: () => ({}),
         startSlow: async (carrier: string) => {
           if (startMs > 0) {
-            await new Promise((resolve) => {
-              setTimeout(resolve, startMs);
-            });
+            await time.sleep(startMs);
           }
           started.push(carrier);
         },
@@ -297,7 +295,7 @@ describe("many slow endpoints", () => {
   test("are claimed without a pause until none waits", async () => {
     const { dispatcher, started } = await startSlow(0);
     dispatcher.start();
-    await vi.advanceTimersByTimeAsync(1);
+    await time.advance(1);
     expect(new Set(started).size).toBe(WAITING);
   });
 
@@ -305,7 +303,7 @@ describe("many slow endpoints", () => {
     const { dispatcher, started } = await startSlow(1);
     dispatcher.notified("1 0 ten_1");
     dispatcher.start();
-    await vi.advanceTimersByTimeAsync(200);
+    await time.advance(200);
     expect(started).toHaveLength(64);
   });
 
@@ -313,9 +311,9 @@ describe("many slow endpoints", () => {
     const { dispatcher, started, rounds } = await startSlow(1, 200);
     dispatcher.notified("1 0 ten_1");
     dispatcher.start();
-    const keepBusy = setInterval(() => dispatcher.notified("1 0 ten_1"), 100);
-    await vi.advanceTimersByTimeAsync(20_000);
-    clearInterval(keepBusy);
+    const keepBusy = time.every(100, () => dispatcher.notified("1 0 ten_1"));
+    await time.advance(20_000);
+    time.cancel(keepBusy);
     expect(rounds.slice(0, 6)).toEqual([64, 32, 16, 8, 4, 8]);
     expect(started.length).toBeGreaterThan(150);
   });
@@ -353,11 +351,11 @@ describe("an offer of deliveries that are about to be inserted", () => {
     });
     dispatcher.shareWith({ live: 1, rank: 0 });
     dispatcher.start();
-    await vi.advanceTimersByTimeAsync(0);
+    await time.advance(0);
     for (const endpointId of ["ep_a", "ep_slow"]) {
       dispatcher.offer([offered("ten_a", endpointId)]);
     }
-    await vi.advanceTimersByTimeAsync(0);
+    await time.advance(0);
     return dispatcher;
   }
 
@@ -389,7 +387,7 @@ describe("an offer of deliveries that are about to be inserted", () => {
     const dispatcher = await startIdle();
     dispatcher.notified("1 0");
     expect(dispatcher.offer([offered()])).toBeUndefined();
-    await vi.advanceTimersByTimeAsync(2_000);
+    await time.advance(2_000);
     expect(dispatcher.offer([offered()])?.carriers.size).toBe(1);
     void dispatcher.stop();
     expect(dispatcher.offer([offered()])).toBeUndefined();
@@ -397,7 +395,7 @@ describe("an offer of deliveries that are about to be inserted", () => {
 
   test("leaves a busy tenant's deliveries to claims, which give others their turn", async () => {
     const dispatcher = await startIdle({ underWayMax: 64 }, Array.from({ length: 32 }, claimedRow));
-    await vi.advanceTimersByTimeAsync(2_000);
+    await time.advance(2_000);
     const [busy, other] = [offered("ten_busy"), offered("ten_other")];
     expect([...(dispatcher.offer([busy, other])?.carriers.keys() ?? [])]).toEqual([other.delivery.id]);
   });

@@ -1,5 +1,5 @@
 import { randomBytes } from "node:crypto";
-import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
+import { beforeEach, describe, expect, test } from "vitest";
 import type { Pool } from "../../../../src/database/pool.ts";
 import type { ClaimedFirst } from "../../../../src/database/repositories/webhooks/claims.ts";
 import { createLogger } from "../../../../src/observability/logger.ts";
@@ -9,6 +9,9 @@ import { BusyTenants } from "../../../../src/webhooks/engine/busy-tenants.ts";
 import { FirstLists } from "../../../../src/webhooks/engine/first-lists.ts";
 import type { AttemptRequest } from "../../../../src/webhooks/engine/member-outcome.ts";
 import { Starts } from "../../../../src/webhooks/engine/starts.ts";
+import { SimulatedTime } from "../../../support/simulated-time.ts";
+
+let time: SimulatedTime;
 
 interface Started {
   readonly carrier: string;
@@ -56,8 +59,9 @@ const client = {
 
 function createLists(batchMax = 64): FirstLists {
   const log = createLogger({ level: "silent" });
-  starts = new Starts(log);
+  starts = new Starts(time, log);
   return new FirstLists({
+    timers: time,
     worker: "key_me",
     pool: {
       query: async ({ name, values }: { name: string; values: readonly unknown[] }) => {
@@ -85,20 +89,16 @@ function createLists(batchMax = 64): FirstLists {
     clock: { now: () => 0 },
     randomBytes,
     log,
-    busy: new BusyTenants({ underWayMax: 256 }),
+    busy: new BusyTenants({ underWayMax: 256, monotonic: time.monotonic }),
     batchMax,
   });
 }
 
 beforeEach(() => {
-  vi.useFakeTimers();
+  time = new SimulatedTime();
   [started, removed, sent, answer] = [[], [], [], []];
   temporalIsUp = true;
   lists = createLists();
-});
-
-afterEach(() => {
-  vi.useRealTimers();
 });
 
 const names = (prefix: string, count: number): string[] =>
@@ -136,7 +136,7 @@ const leaves = (request: number, endpointId = "ep_a"): boolean | undefined =>
 
 async function answerAll(): Promise<void> {
   answer.forEach((end) => end());
-  await vi.advanceTimersByTimeAsync(50);
+  await time.advance(50);
 }
 
 describe("a list of first attempts", () => {
@@ -147,7 +147,7 @@ describe("a list of first attempts", () => {
     expect(new Set(sent.map((request) => request.carrier))).toEqual(new Set([carrier]));
     await answerAll();
     expect(started).toEqual([]);
-    await vi.advanceTimersByTimeAsync(1_000);
+    await time.advance(1_000);
     expect(started).toEqual([
       { carrier, members: ["a", "b", "c"], offsets: sent[0]?.plan.offsetsMs, mixed: true },
     ]);
@@ -162,22 +162,22 @@ describe("a list of first attempts", () => {
     expect(await claim(["c"])).toBe(second);
     await answerAll();
     expect(started).toMatchObject([{ carrier: "a", members: ["a"] }]);
-    await vi.advanceTimersByTimeAsync(1_000);
+    await time.advance(1_000);
     expect(started[1]).toMatchObject({ carrier: second, members: ["b", "c"] });
   });
 
   test("gets an id of its own at once while lists have several members", async () => {
     await claim(["a", "b"]);
     await answerAll();
-    await vi.advanceTimersByTimeAsync(1_000);
+    await time.advance(1_000);
     const carrier = await claim(["c"]);
     expect(carrier).toMatch(/^bat_/);
     expect(await claim(["d"])).toBe(carrier);
     await answerAll();
-    await vi.advanceTimersByTimeAsync(1_000);
+    await time.advance(1_000);
     expect(await claim(["e"])).toMatch(/^bat_/);
     await answerAll();
-    await vi.advanceTimersByTimeAsync(1_000);
+    await time.advance(1_000);
     expect(await claim(["f"])).toBe("f");
   });
 
@@ -190,7 +190,7 @@ describe("a list of first attempts", () => {
 
   test("does not start before its requests are answered or leased", async () => {
     await claim(["a"]);
-    await vi.advanceTimersByTimeAsync(2_000);
+    await time.advance(2_000);
     expect(started).toEqual([]);
     await answerAll();
     expect(started).toHaveLength(1);
@@ -207,7 +207,7 @@ describe("a list of first attempts", () => {
         claimed: [{ deliveryId, tenantId, endpointId, carrier: list.carrier, epoch: 1, loaded: undefined }],
       };
     });
-    await vi.advanceTimersByTimeAsync(3_000);
+    await time.advance(3_000);
     expect(leaves(0)).toBe(true);
     end();
     await claiming;
@@ -219,7 +219,7 @@ describe("a list of first attempts", () => {
     const carrier = await claim(["a", "b"]);
     await expect(lists.claim(1, async () => await Promise.reject(new Error("lost")))).rejects.toThrow("lost");
     await answerAll();
-    await vi.advanceTimersByTimeAsync(3_000);
+    await time.advance(3_000);
     expect(started).toEqual([]);
     expect(await claim(["c"])).not.toBe(carrier);
   });
@@ -228,7 +228,7 @@ describe("a list of first attempts", () => {
     await claim(["a", "b"]);
     await claim(["a"], { epoch: 2 });
     await answerAll();
-    await vi.advanceTimersByTimeAsync(1_000);
+    await time.advance(1_000);
     expect(started.map(({ members }) => members)).toEqual([["a", "b"]]);
     expect(sent[1]?.members).toEqual([{ id: "a", epoch: 2 }]);
   });
@@ -271,7 +271,7 @@ describe("a failed member", () => {
     await claim(["a", "b"]);
     await claim(["c"], { endpointId: "ep_b" });
     expect([leaves(0), leaves(1, "ep_b")]).toEqual([true, true]);
-    await vi.advanceTimersByTimeAsync(1_000);
+    await time.advance(1_000);
     expect(leaves(0)).toBe(true);
   });
 
@@ -294,9 +294,9 @@ describe("while Temporal is unavailable", () => {
     }
     expect(lists.isFull).toBe(true);
     await answerAll();
-    await vi.advanceTimersByTimeAsync(5_000);
+    await time.advance(5_000);
     temporalIsUp = true;
-    await vi.advanceTimersByTimeAsync(60_000);
+    await time.advance(60_000);
     expect(new Set(started.map(({ carrier }) => carrier)).size).toBe(256);
     expect(lists.isFull).toBe(false);
   });
@@ -308,7 +308,7 @@ describe("while Temporal is unavailable", () => {
     await answerAll();
     starts.stop();
     const settled = lists.settle();
-    await vi.advanceTimersByTimeAsync(3_000);
+    await time.advance(3_000);
     await settled;
     expect(removed).toEqual([]);
   });
@@ -339,7 +339,7 @@ describe("an insert that hands deliveries over", () => {
     first.inserted(handed(first.carriers, ["a", "b"]));
     expect(sent.map(({ members }) => members.length)).toEqual([2]);
     await answerAll();
-    await vi.advanceTimersByTimeAsync(3_000);
+    await time.advance(3_000);
     expect(started).toEqual([]);
     second.inserted(handed(second.carriers, ["c"]));
     await answerAll();
@@ -373,7 +373,7 @@ describe("an insert that hands deliveries over", () => {
     lists.handOver(["a"]).inserted([]);
     expect(await claim(["b"])).toBe("b");
     await answerAll();
-    await vi.advanceTimersByTimeAsync(1_000);
+    await time.advance(1_000);
     expect(started.map(({ carrier }) => carrier)).toEqual(["b"]);
   });
 
@@ -390,7 +390,7 @@ describe("an insert that hands deliveries over", () => {
     const [carrier] = insert(["a", "b"]);
     lists.handOver(["c"]).failed();
     await answerAll();
-    await vi.advanceTimersByTimeAsync(3_000);
+    await time.advance(3_000);
     expect(started).toEqual([]);
     expect(insert(["d", "e"])[0]).not.toBe(carrier);
   });

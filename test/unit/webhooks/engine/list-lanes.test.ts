@@ -1,14 +1,12 @@
 import { randomBytes } from "node:crypto";
-import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
+import { beforeEach, describe, expect, test } from "vitest";
 import { LANE_MS, ListLanes } from "../../../../src/webhooks/engine/list-lanes.ts";
+import { SimulatedTime } from "../../../support/simulated-time.ts";
+
+let time: SimulatedTime;
 
 beforeEach(() => {
-  vi.useFakeTimers();
-  vi.setSystemTime(0);
-});
-
-afterEach(() => {
-  vi.useRealTimers();
+  time = new SimulatedTime();
 });
 
 interface Lanes {
@@ -21,12 +19,13 @@ interface Lanes {
 function makeLanes(silentSinceMs: () => number | undefined, batchMax = 64): Lanes {
   const claims: number[] = [];
   const lanes = new ListLanes({
+    timers: time,
     worker: "key_me",
     pool: {
       query: async ({ values: [carriers, , endpoints] }: { values: string[][] }) => {
         const [carrier] = carriers ?? [];
         if (endpoints?.length === 1) {
-          claims.push(Date.now());
+          claims.push(time.now);
         }
         const rows = (endpoints ?? []).flatMap((endpointId) => [
           { deliveryId: "dlv_1", endpointId, carrier, list: 1 },
@@ -38,7 +37,7 @@ function makeLanes(silentSinceMs: () => number | undefined, batchMax = 64): Lane
     starter: { startSlow: async () => await Promise.resolve() } as never,
     starts: { pauseMs: 0, begin: async () => await Promise.resolve() } as never,
     health: { slow: () => ["ep_1"], silentSinceMs },
-    clock: { now: () => Date.now() },
+    clock: { now: time.wall },
     randomBytes,
     batchMax,
   });
@@ -47,9 +46,9 @@ function makeLanes(silentSinceMs: () => number | undefined, batchMax = 64): Lane
 
 /** Makes the lane's turns up to a time. Each begins `lateMs` after its timer. */
 async function makeTurns({ lanes }: Lanes, untilMs: number, lateMs = 0): Promise<void> {
-  while (Date.now() < untilMs) {
+  while (time.now < untilMs) {
     await lanes.slowRound();
-    vi.advanceTimersByTime(LANE_MS + lateMs);
+    await time.advance(LANE_MS + lateMs);
   }
 }
 
@@ -67,7 +66,7 @@ describe("a slow endpoint", () => {
   });
 
   test("that was silent has a list in the next turn after an answer", async () => {
-    const made = makeLanes(() => (Date.now() < 1_900 ? -1_000 : undefined));
+    const made = makeLanes(() => (time.now < 1_900 ? -1_000 : undefined));
     await makeTurns(made, 2_500);
     expect(made.claims).toEqual([0, 2_000, 2_250]);
   });
@@ -82,10 +81,10 @@ describe("a slow endpoint", () => {
 describe("a lane whose timer is late, because the process waits for a core,", () => {
   test("leaves three of four turns to first attempts", async () => {
     const made = makeLanes(() => undefined);
-    const first = setInterval(() => made.lanes.noteFirstAttempts(), 100);
+    const first = time.every(100, () => made.lanes.noteFirstAttempts());
     made.lanes.noteFirstAttempts();
     await makeTurns(made, 2_100, 10);
-    clearInterval(first);
+    time.cancel(first);
     expect(made.claims).toEqual([0, 1_040, 2_080]);
   });
 

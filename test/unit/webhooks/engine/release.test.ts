@@ -2,6 +2,7 @@ import { type Client, WorkflowNotFoundError } from "@temporalio/client";
 import { expect, test } from "vitest";
 import { createLogger } from "../../../../src/observability/logger.ts";
 import { Releaser } from "../../../../src/webhooks/engine/release.ts";
+import { SimulatedTime } from "../../../support/simulated-time.ts";
 
 /** Returns a releaser whose carrier starts after `missing` signals, with what it was sent and how long it waited. */
 function releaserOf(
@@ -22,11 +23,12 @@ function releaserOf(
       }),
     },
   } as unknown as Client;
-  const wait = async (ms: number): Promise<void> => {
+  const sleep = async (ms: number): Promise<void> => {
     waits.push(ms);
     await pause();
   };
-  return { releaser: new Releaser(client, createLogger({ level: "silent" }), wait), signals, waits };
+  const timers = Object.assign(new SimulatedTime(), { sleep });
+  return { releaser: new Releaser(client, timers, createLogger({ level: "silent" })), signals, waits };
 }
 
 test.each([

@@ -1,6 +1,9 @@
-import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { beforeEach, describe, expect, it } from "vitest";
 import { Starts } from "../../../../src/webhooks/engine/starts.ts";
 import { createLogger } from "../../../../src/observability/logger.ts";
+import { SimulatedTime } from "../../../support/simulated-time.ts";
+
+let time: SimulatedTime;
 
 const UNAVAILABLE = Object.assign(new Error("away"), { cause: Object.assign(new Error("14"), { code: 14 }) });
 const NOT_FOUND = Object.assign(new Error("no such namespace"), { cause: { code: 5 } });
@@ -15,13 +18,9 @@ async function begin(carrier: string, start: () => Promise<void>): Promise<void>
 }
 
 beforeEach(() => {
-  vi.useFakeTimers();
+  time = new SimulatedTime();
   started = [];
-  starts = new Starts(createLogger({ level: "silent" }));
-});
-
-afterEach(() => {
-  vi.useRealTimers();
+  starts = new Starts(time, createLogger({ level: "silent" }));
 });
 
 /** A start that fails this many times, then succeeds. */
@@ -42,10 +41,10 @@ describe("a failed start", () => {
   it("is retried until accepted, and retries are not claimed meanwhile", async () => {
     const away = failing(5, UNAVAILABLE);
     await begin("bat_a", away.start);
-    await vi.advanceTimersByTimeAsync(1_000);
+    await time.advance(1_000);
     expect(starts.pauseMs).toBeGreaterThan(0);
     expect(started).toEqual([]);
-    await vi.advanceTimersByTimeAsync(5_000);
+    await time.advance(5_000);
     expect(away.calls).toBe(6);
     expect(started).toEqual(["bat_a"]);
     expect(starts.pauseMs).toBe(0);
@@ -57,11 +56,11 @@ describe("a failed start", () => {
       calls += 1;
       await (calls === 1 ? new Promise<never>(() => undefined) : Promise.resolve());
     });
-    await vi.advanceTimersByTimeAsync(3_000);
+    await time.advance(3_000);
     expect(calls).toBe(1);
     starts.reconnected();
     expect(starts.pauseMs).toBe(0);
-    await vi.advanceTimersByTimeAsync(2_000);
+    await time.advance(2_000);
     expect(calls).toBe(2);
     expect(started).toEqual(["bat_a"]);
   });
@@ -75,11 +74,11 @@ describe("a failed start", () => {
         answer = resolve;
       });
     });
-    await vi.advanceTimersByTimeAsync(9_000);
+    await time.advance(9_000);
     expect(calls).toBe(1);
     expect(starts.pauseMs).toBeGreaterThan(0);
     answer();
-    await vi.advanceTimersByTimeAsync(1_000);
+    await time.advance(1_000);
     expect(calls).toBe(1);
     expect(started).toEqual(["bat_a"]);
   });
@@ -90,7 +89,7 @@ describe("a failed start", () => {
       calls += 1;
       return await (calls === 1 ? new Promise<void>(() => undefined) : Promise.resolve());
     });
-    await vi.advanceTimersByTimeAsync(14_000);
+    await time.advance(14_000);
     expect(calls).toBe(2);
     expect(started).toEqual(["bat_a"]);
   });
@@ -99,11 +98,11 @@ describe("a failed start", () => {
     const [refused, away] = [failing(9, NOT_FOUND), failing(1_000, UNAVAILABLE)];
     await begin("bat_a", refused.start);
     await begin("bat_b", away.start);
-    await vi.advanceTimersByTimeAsync(1_000);
+    await time.advance(1_000);
     expect(refused.calls).toBe(1);
-    await vi.advanceTimersByTimeAsync(70_000);
+    await time.advance(70_000);
     const { calls } = away;
-    await vi.advanceTimersByTimeAsync(70_000);
+    await time.advance(70_000);
     expect(away.calls).toBe(calls);
     expect(started).toEqual([]);
   });
@@ -112,7 +111,7 @@ describe("a failed start", () => {
     const [first, second] = [failing(3, UNAVAILABLE), failing(0, UNAVAILABLE)];
     await begin("bat_a", first.start);
     await begin("bat_a", second.start);
-    await vi.advanceTimersByTimeAsync(5_000);
+    await time.advance(5_000);
     expect(second.calls).toBe(0);
     expect(started).toEqual(["bat_a"]);
   });
@@ -120,13 +119,13 @@ describe("a failed start", () => {
   it("is not retried once the process ends", async () => {
     const away = failing(1_000, UNAVAILABLE);
     await begin("bat_a", away.start);
-    await vi.advanceTimersByTimeAsync(10);
+    await time.advance(10);
     starts.stop();
     await starts.settle();
     const { calls } = away;
     // Nor is another one tried, while Temporal is known to be unavailable.
     await begin("bat_b", away.start);
-    await vi.advanceTimersByTimeAsync(10_000);
+    await time.advance(10_000);
     expect(away.calls).toBe(calls);
   });
 });
@@ -144,7 +143,7 @@ describe("starts", () => {
       await begin(`bat_${carrier}`, start);
     }
     const ninth = begin("bat_8", start);
-    await vi.advanceTimersByTimeAsync(10);
+    await time.advance(10);
     expect(running).toBe(8);
     release[0]?.();
     await ninth;
@@ -160,9 +159,9 @@ describe("starts", () => {
 describe("an abandoned start", () => {
   it("does not keep the lanes from claiming forever", async () => {
     await begin("bat_a", failing(1, NOT_FOUND).start);
-    await vi.advanceTimersByTimeAsync(50);
+    await time.advance(50);
     expect(starts.pauseMs).toBeGreaterThan(0);
-    await vi.advanceTimersByTimeAsync(5_000);
+    await time.advance(5_000);
     expect(starts.pauseMs).toBe(0);
   });
 });

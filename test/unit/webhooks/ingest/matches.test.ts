@@ -2,6 +2,9 @@
 import { expect, test } from "vitest";
 import type { Pool } from "../../../../src/database/pool.ts";
 import { type KnownMatch, Matches } from "../../../../src/webhooks/ingest/matches.ts";
+import { SimulatedTime } from "../../../support/simulated-time.ts";
+
+const time = new SimulatedTime();
 
 interface Asked {
   readonly tenantId: string;
@@ -37,7 +40,7 @@ function underTest(max = 10): { readonly matches: Matches; readonly asked: Asked
         });
       }),
   };
-  return { matches: new Matches(pool as unknown as Pool), asked };
+  return { matches: new Matches(pool as unknown as Pool, time), asked };
 }
 
 test("reads only what is not known, and forgets no newer match than the one named", async () => {

@@ -1,6 +1,9 @@
 import { describe, expect, test } from "vitest";
 import { EndpointHealth, type HealthOutcome } from "../../../../src/webhooks/pacing/endpoint-health.ts";
 import { EndpointSlots } from "../../../../src/webhooks/pacing/endpoint-slots.ts";
+import { SimulatedTime } from "../../../support/simulated-time.ts";
+
+const time = new SimulatedTime();
 
 const ok = (durationMs: number): HealthOutcome => ({ ok: true, timedOut: false, durationMs });
 const failed = (durationMs: number): HealthOutcome => ({ ok: false, timedOut: false, durationMs });
@@ -78,7 +81,7 @@ describe("an endpoint is silent", () => {
 
 describe("slots of an endpoint", () => {
   test("are never held beyond the limit, and the next in line gets a released one", async () => {
-    const slots = new EndpointSlots(2);
+    const slots = new EndpointSlots(2, time);
     expect(await slots.acquire("ep_a", "1", 10, 0)).toBe(0);
     expect(await slots.acquire("ep_a", "2", 10, 0)).toBe(0);
     const third = slots.acquire("ep_a", "3", 10, 0);
@@ -89,7 +92,7 @@ describe("slots of an endpoint", () => {
   });
 
   test("send long waiters away, each a step later than the last, by a minute at most", async () => {
-    const slots = new EndpointSlots(2);
+    const slots = new EndpointSlots(2, time);
     await slots.acquire("ep_a", "a", 10_000, 0);
     await slots.acquire("ep_a", "b", 10_000, 0);
     const times = [];
@@ -101,7 +104,7 @@ describe("slots of an endpoint", () => {
   });
 
   test("go to a returning attempt before new ones, without lengthening the queue", async () => {
-    const slots = new EndpointSlots(1);
+    const slots = new EndpointSlots(1, time);
     await slots.acquire("ep_a", "holder", 10_000, 0);
     expect(await slots.acquire("ep_a", "early", 10_000, 0)).toBe(10_000);
     const fresh = slots.acquire("ep_a", "fresh", 100, 10_000);

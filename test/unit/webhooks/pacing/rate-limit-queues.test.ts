@@ -4,6 +4,9 @@ import { RateLimitQueues, LATE_MS, nextChecks } from "../../../../src/webhooks/p
 import type { Reservation } from "../../../../src/domain/reservation.ts";
 import { createLineModel } from "../../../support/line-model.ts";
 import { cases } from "../../../support/properties.ts";
+import { SimulatedTime } from "../../../support/simulated-time.ts";
+
+const time = new SimulatedTime();
 
 const NOW = 1_700_000_000_000;
 const SECOND = 1_000;
@@ -14,6 +17,7 @@ function setUp() {
   const asked: number[] = [];
   const worker = (): RateLimitQueues =>
     new RateLimitQueues({
+      timers: time,
       takeTurns: async (requests, nowMs) => {
         asked.push(requests.length);
         return model(requests, nowMs);
@@ -133,6 +137,7 @@ describe("the queue of an endpoint with a rate limit", () => {
     let fails = true;
     const model = createLineModel();
     const queues = new RateLimitQueues({
+      timers: time,
       takeTurns: async (requests, nowMs) => {
         if (fails) {
           throw new Error("away");

@@ -1,6 +1,9 @@
-import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
+import { beforeEach, describe, expect, test, vi } from "vitest";
 import type { LoadedDelivery } from "../../../../src/database/repositories/webhooks/attempts.ts";
 import { ContentMemory } from "../../../../src/webhooks/sending/content-memory.ts";
+import { SimulatedTime } from "../../../support/simulated-time.ts";
+
+let time: SimulatedTime;
 
 const LARGE = 262_144;
 const ROOM = 33_554_432;
@@ -21,7 +24,7 @@ class Sends {
     this.contentMemory = new ContentMemory(async ({ eventId }) => {
       this.loads.push(eventId);
       return Buffer.from(eventId);
-    });
+    }, time);
   }
 
   async send(one: LoadedDelivery, slow = false): Promise<unknown> {
@@ -50,13 +53,10 @@ class Sends {
 }
 
 beforeEach(() => {
-  vi.useFakeTimers();
-});
-afterEach(() => {
-  vi.useRealTimers();
+  time = new SimulatedTime();
 });
 
-const turn = async (): Promise<unknown> => await vi.advanceTimersByTimeAsync(0);
+const turn = async (): Promise<unknown> => await time.advance(0);
 
 describe("large contents in memory", () => {
   test("never exceed the room, and the rest follows as requests end", async () => {
@@ -78,7 +78,7 @@ describe("large contents in memory", () => {
     const sends = new Sends();
     const all = sends.sendMany(ROOM / LARGE, "a");
     const late = sends.send(delivery("ep_late", "evt_late"));
-    await vi.advanceTimersByTimeAsync(2_000);
+    await time.advance(2_000);
     expect(await late).toBe("full");
     sends.letAllGo();
     await all;
@@ -94,7 +94,7 @@ describe("large contents in memory", () => {
     const other = sends.send(delivery("ep_other", "evt_other"));
     await turn();
     expect(sends.loads).toContain("evt_other");
-    await vi.advanceTimersByTimeAsync(2_000);
+    await time.advance(2_000);
     sends.letAllGo();
     expect(await other).toBe("sent");
     expect((await hanging).filter((outcome) => outcome === "full")).toHaveLength(200 - ROOM / LARGE / 4);
@@ -108,7 +108,7 @@ describe("large contents in memory", () => {
     const healthy = sends.sendMany(ROOM / LARGE, "healthy");
     await turn();
     expect(sends.sent).toHaveLength(before + ROOM / LARGE);
-    await vi.advanceTimersByTimeAsync(2_000);
+    await time.advance(2_000);
     sends.letAllGo();
     await Promise.all([slow, healthy]);
   });
@@ -140,7 +140,7 @@ describe("large contents in memory", () => {
         throw new Error("the database is away");
       }
       return undefined;
-    });
+    }, time);
     const send = vi.fn<() => Promise<string>>();
     const one = delivery("ep_a", "evt_a");
     await expect(contentMemory.during(one, false, send)).rejects.toThrow("the database is away");
