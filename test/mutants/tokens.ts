@@ -349,4 +349,13 @@ export const TOKENS: readonly Mutant[] = [
     replace: 'return this.#lease.ageMs() < Infinity ? "admit" : "stale";',
     caughtBy: "test/unit/revocation/view.test.ts",
   },
+  {
+    name: "lease-counts-from-the-answer",
+    breaks:
+      "No token is admitted a lease after its revocation, whatever the network does (contract 8: 250 ms)",
+    file: "src/revocation/view.ts",
+    find: "this.#lease.renew(sent);",
+    replace: "this.#lease.renew(this.#lease.moment());",
+    caughtBy: "test/unit/revocation/follower-schedules.test.ts",
+  },
 ];

@@ -76,6 +76,18 @@ export class SimulatedTime implements Timers {
     this.now = end;
   }
 
+  /** The event loop stalls for so long: what is due meanwhile runs late, at its end. */
+  async stall(ms: number): Promise<void> {
+    this.now += ms;
+    const late = [...this.#due.keys()].filter((at) => at < this.now).toSorted((a, b) => a - b);
+    for (const at of late) {
+      const due = this.#due.get(at) ?? [];
+      this.#due.delete(at);
+      this.#due.set(this.now, [...(this.#due.get(this.now) ?? []), ...due]);
+    }
+    await this.#runDue();
+  }
+
   /** Lets time pass until nothing is planned any more. @throws Error if something still is after `atMostMs` */
   async runOut(atMostMs = 3_600_000): Promise<void> {
     const end = this.now + atMostMs;
