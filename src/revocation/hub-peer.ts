@@ -47,9 +47,9 @@ export class HubPeer {
   }
 
   /** Notes a message to or from one of them. Reads none for a while if they take more than their share. */
-  spend(characters: number, nowMs: number): void {
+  spend(characters: number): void {
     this.#busy.charge(MESSAGE_US + CHARACTER_US * characters);
-    const waitMs = this.#busy.waitMs(BUSY_PER_SECOND, BUSY_BURST, nowMs);
+    const waitMs = this.#busy.waitMs(BUSY_PER_SECOND, BUSY_BURST, this.#timers.monotonic());
     if (waitMs > 0 && this.#resume === undefined) {
       this.connections.forEach((connection) => connection.pause?.(true));
       this.#resume = this.#timers.after(waitMs, () => {
@@ -60,7 +60,8 @@ export class HubPeer {
   }
 
   /** Notes that a process is introduced. @returns false if they have introduced too many */
-  introduce(lockKey: number, nowMs: number): boolean {
+  introduce(lockKey: number): boolean {
+    const nowMs = this.#timers.monotonic();
     this.#forget(nowMs);
     if (!this.#introduced.has(lockKey) && this.#introduced.size >= INTRODUCED_MAX) {
       return false;
@@ -70,8 +71,8 @@ export class HubPeer {
   }
 
   /** Whether nothing is left to remember. */
-  isGone(nowMs: number): boolean {
-    this.#forget(nowMs);
+  isGone(): boolean {
+    this.#forget(this.#timers.monotonic());
     return this.connections.size === 0 && this.#introduced.size === 0;
   }
 

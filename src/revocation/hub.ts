@@ -226,7 +226,7 @@ export class Hub {
   #leaveSilent(): void {
     const now = this.#options.timers.monotonic();
     for (const [certificate, peer] of this.#peers) {
-      if (peer.isGone(now)) {
+      if (peer.isGone()) {
         peer.close();
         this.#peers.delete(certificate);
       }
@@ -383,7 +383,7 @@ export class Hub {
   /** Counts a message of an edge, or an answer to one, as its certificate's. */
   #charge({ connection, peer }: Child, text: string): void {
     if (connection.relays !== true) {
-      peer.spend(text.length, this.#options.timers.monotonic());
+      peer.spend(text.length);
     }
   }
 
@@ -423,9 +423,7 @@ export class Hub {
     const { connection, peer } = child;
     const { lockKey } = follower;
     const isOwn =
-      connection.relays === true ||
-      ((child.introduced ?? lockKey) === lockKey &&
-        peer.introduce(lockKey, this.#options.timers.monotonic()));
+      connection.relays === true || ((child.introduced ?? lockKey) === lockKey && peer.introduce(lockKey));
     if (isOwn && this.#followers.follow(child, follower)) {
       child.introduced = lockKey;
       return;

@@ -210,4 +210,28 @@ export const DISPATCH: readonly Mutant[] = [
     replace: "Math.max(0, this.#waiting - claimed)",
     caughtBy: "test/unit/webhooks/engine/dispatch-plan.test.ts",
   },
+  {
+    name: "list-starts-before-its-attempts-end",
+    breaks: "A list's workflow starts after its first attempts, in any schedule (decision 4)",
+    file: "src/webhooks/engine/first-lists.ts",
+    find: "    await Promise.all(attempts);",
+    replace: "    void Promise.all(attempts);",
+    caughtBy: "test/unit/webhooks/engine/dispatcher-schedules.test.ts",
+  },
+  {
+    name: "unstarted-lists-not-swept",
+    breaks: "Each delivery gets a workflow after any schedule of faults (docs/guarantees.md)",
+    file: "src/webhooks/engine/dispatcher.ts",
+    find: "    await this.#lists.sweep();",
+    replace: "    await Promise.resolve();",
+    caughtBy: "test/unit/webhooks/engine/dispatcher-schedules.test.ts",
+  },
+  {
+    name: "engine-reads-the-machines-clock",
+    breaks: "Time is an argument everywhere in src (CONTRIBUTING)",
+    file: "src/webhooks/engine/starts.ts",
+    find: "this.#timers.monotonic() < this.#pausedUntil",
+    replace: "performance.now() < this.#pausedUntil",
+    caughtBy: "test/unit/repository/time-is-an-argument.test.ts",
+  },
 ];
