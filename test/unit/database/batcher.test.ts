@@ -1,10 +1,12 @@
-import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { DatabaseBusyError } from "../../../src/database/errors.ts";
 import { type Batcher, createBatcher } from "../../../src/database/batcher.ts";
 import { cases } from "../../support/properties.ts";
+import { seededRandom } from "../../support/seeded-random.ts";
 import { SimulatedTime } from "../../support/simulated-time.ts";
 
+const FLUSH_MS = 20;
+const { numRuns: SCHEDULES } = cases(60);
 const time = new SimulatedTime();
 
 interface Flush {
@@ -180,35 +182,72 @@ describe("group commit", () => {
     expect(await Promise.all(results)).toEqual([2, 4]);
   });
 
-  test("returns each item its own result, in order and in flushes within the limits, whatever the timing", async () => {
-    const turns = fc.array(fc.record({ adds: fc.nat(12), ends: fc.nat(3) }), { minLength: 1, maxLength: 20 });
-    const limits = [fc.integer({ min: 1, max: 5 }), fc.integer({ min: 1, max: 3 })] as const;
-    await fc.assert(
-      fc.asyncProperty(...limits, turns, async (maxItems, maxInFlight, script) => {
-        const { batcher, flushes } = underTest(maxItems, maxInFlight);
-        const results: Promise<number>[] = [];
-        let ended = 0;
-        const end = (): void => flushes[ended++]?.end();
-        for (const { adds, ends } of script) {
-          for (let add = 0; add < adds; add += 1) {
-            results.push(batcher.add(results.length));
+  test("returns each item its own result, in flushes within the limits, and lets no owner wait for another's", async () => {
+    for (let seed = 1; seed <= SCHEDULES; seed += 1) {
+      const random = seededRandom(seed);
+      const below = (count: number): number => Math.floor(random() * count);
+      const time = new SimulatedTime(random);
+      const [maxItems, maxInFlight] = [1 + below(8), 2 + below(2)];
+      const flushed: string[] = [];
+      const waits = { few: 0 };
+      const addedAt = new Map<string, number>();
+      let inFlight = 0;
+      const batcher = createBatcher<string, string>({
+        timers: time,
+        maxItems,
+        maxInFlight,
+        owner: { of: ([owner = ""]) => owner, many: 10, manyPerFlush: 2, refusal: () => new Error("full") },
+        flush: async (items) => {
+          inFlight += 1;
+          expect(inFlight).toBeLessThanOrEqual(maxInFlight);
+          expect(items.length).toBeLessThanOrEqual(maxItems);
+          flushed.push(...items);
+          for (const item of items.filter(([owner]) => owner === "f")) {
+            waits.few = Math.max(waits.few, time.now - (addedAt.get(item) ?? 0));
           }
-          await turn();
-          expect(flushes.length - ended).toBeLessThanOrEqual(maxInFlight);
-          for (let each = 0; each < ends && ended < flushes.length; each += 1) {
-            end();
+          await time.sleep(1 + below(FLUSH_MS));
+          inFlight -= 1;
+          if (random() < 0.1) {
+            throw new Error(items.join(" "));
           }
-          await turn();
+          return items.map((item) => `${item}!`);
+        },
+      });
+      const added: string[] = [];
+      const results: Promise<string>[] = [];
+      const add = (owner: string): void => {
+        const item = `${owner}${added.length}`;
+        added.push(item);
+        addedAt.set(item, time.now);
+        // A failed flush rejects exactly its items.
+        results.push(
+          batcher.add(item).then(
+            (result) => result.slice(0, -1),
+            ({ message }: Error) => message.split(" ").find((each) => each === item) ?? message,
+          ),
+        );
+      };
+      while (time.now < 3_000) {
+        // Two owners have many items, and one has an item now and then.
+        for (let count = below(12); count > 0; count -= 1) {
+          add(random() < 0.5 ? "a" : "b");
         }
-        while (ended < flushes.length) {
-          end();
-          await turn();
+        if (random() < 0.1) {
+          add("f");
         }
-        expect(flushes.flatMap(({ items }) => items)).toEqual(results.map((_, index) => index));
-        expect(Math.max(0, ...flushes.map(({ items }) => items.length))).toBeLessThanOrEqual(maxItems);
-        expect(await Promise.all(results)).toEqual(results.map((_, index) => 2 * index));
-      }),
-      cases(60),
-    );
+        await time.advance(below(2 * FLUSH_MS));
+      }
+      let drained = false;
+      void batcher.drain().then(() => (drained = true));
+      await time.advance(FLUSH_MS * added.length + 2_000);
+      expect(drained, `seed ${seed}`).toBe(true);
+      expect(await Promise.all(results), `seed ${seed}`).toEqual(added);
+      const of = (items: readonly string[], owner: string) => items.filter(([first]) => first === owner);
+      for (const owner of ["a", "b", "f"]) {
+        expect(of(flushed, owner), `seed ${seed}`).toEqual(of(added, owner));
+      }
+      // It waits for one flush of others, and for one of its own kind.
+      expect(waits.few, `seed ${seed}`).toBeLessThanOrEqual(2 * FLUSH_MS);
+    }
   });
 });
