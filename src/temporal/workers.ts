@@ -7,6 +7,7 @@ import {
   type WorkerOptions,
   type WorkflowBundleOption,
 } from "@temporalio/worker";
+import type { WorkflowCreator } from "@temporalio/worker/lib/workflow/interface.js";
 import type { PayloadCodec } from "@temporalio/common";
 import type { WorkerVersion } from "../config/worker-versioning.ts";
 import { TASK_QUEUES } from "../../workflows/messages.ts";
@@ -74,7 +75,7 @@ export interface WorkersOptions {
   /** Encrypts payloads; absent if they stay readable. */
   readonly codec?: PayloadCodec | undefined;
   readonly activities: QueueActivities;
-  /** Whether to patch the SDK: activities then have a context in their first turn only. */
+  /** Whether to patch the SDK: activities then have a context in their first turn only, and one thread runs all workflows. */
   readonly patched: boolean;
   /** Absent without Worker Versioning. */
   readonly version?: WorkerVersion | undefined;
@@ -165,6 +166,46 @@ function queueOptions(options: WorkersOptions): WorkerOptions[] {
   ];
 }
 
+/** Creates workers of one process, and ends what they share. */
+interface Factory {
+  readonly create: (queue: WorkerOptions) => Promise<Worker>;
+  /** To be called when none of them runs. */
+  readonly end: () => Promise<void>;
+}
+
+/**
+ * Creates workers whose workflows share a thread. The SDK starts one for each worker, with 20 to 25 MiB of its own for
+ * the SDK and the bundle (docs/decisions/0007).
+ */
+function sharingThread({ activities }: WorkersOptions): Factory {
+  let thread: Promise<WorkflowCreator> | undefined;
+  // Workflow code refuses local activities that none of these names.
+  const all = new Map(Object.values(activities).flatMap((some: object) => Object.entries(some)));
+  class SharingWorker extends Worker {
+    protected static override async createWorkflowCreator(
+      ...[bundle, compiled, logger]: Parameters<typeof Worker.createWorkflowCreator>
+    ): Promise<WorkflowCreator> {
+      thread ??= super.createWorkflowCreator(bundle, { ...compiled, activities: all }, logger);
+      const shared = await thread;
+      return {
+        createWorkflow: async (workflow) => await shared.createWorkflow(workflow),
+        // Other workers may still use it.
+        destroy: async () => await Promise.resolve(),
+      };
+    }
+  }
+  return {
+    create: async (queue) => await SharingWorker.create(queue),
+    end: async () => await (await thread?.catch(() => undefined))?.destroy(),
+  };
+}
+
+/** Creates workers as the SDK does. */
+const SEPARATE: Factory = {
+  create: async (queue) => await Worker.create(queue),
+  end: async () => await Promise.resolve(),
+};
+
 interface Running {
   readonly workers: readonly Worker[];
   readonly run: Promise<void>;
@@ -172,17 +213,19 @@ interface Running {
 
 /** Creates the workers and runs them. If one cannot be created, none uses the connection. */
 async function runQueues(options: WorkersOptions): Promise<Running> {
-  const created = await Promise.allSettled(
-    queueOptions(options).map(async (queue) => await Worker.create(queue)),
-  );
+  const factory = options.patched ? sharingThread(options) : SEPARATE;
+  const created = await Promise.allSettled(queueOptions(options).map(factory.create));
   const workers = created.flatMap((one) => (one.status === "fulfilled" ? [one.value] : []));
   const failed = created.find((one) => one.status === "rejected");
   if (failed !== undefined) {
     // A worker gives its connection back only after a run.
     await Promise.allSettled(workers.map(async (worker) => await worker.runUntil(Promise.resolve())));
+    await factory.end();
     throw failed.reason;
   }
-  const run = Promise.all(workers.map(async (worker) => await worker.run())).then(() => undefined);
+  const runs = workers.map(async (worker) => await worker.run());
+  const ended = Promise.allSettled(runs).then(factory.end);
+  const run = Promise.all(runs).then(async () => await ended);
   // Who waits for `run` or `stop` gets the failure. Until then, it must not count as unhandled.
   run.catch(() => undefined);
   return { workers, run };

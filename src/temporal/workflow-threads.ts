@@ -5,6 +5,7 @@
  * optional.
  */
 import { createRequire } from "node:module";
+import { setFlagsFromString } from "node:v8";
 import type { Worker, WorkerOptions } from "node:worker_threads";
 import type { Timer, Timers } from "../domain/clock.ts";
 
@@ -13,6 +14,8 @@ const PROCESS_LIMIT =
   /^--(?:(?:max|min|initial)[-_](?:old[-_]|semi[-_])?(?:space|heap)[-_]size|stack[-_]size)\b/;
 
 const THREAD_FILE = /[\\/]workflow-worker-thread\.js$/;
+/** What a thread's activations make is garbage soon. With 32 MiB, a thread had 85 MiB at saturation, and cost the same CPU. */
+const SEMI_SPACE_MIB = 8;
 const BEAT_MS = 1_000;
 /** Longer than any valid workflow task, even on a swapping machine. */
 const SILENT_MAX_MS = 30_000;
@@ -83,6 +86,8 @@ export function useLeanWorkflowThreads(options: LeanThreadsOptions): void {
   if (!first) {
     return;
   }
+  // Read when a heap is created, so this thread keeps the size that it began with. `resourceLimits` loses to the flag.
+  setFlagsFromString(`--max-semi-space-size=${SEMI_SPACE_MIB}`);
   // The SDK reads the class from the module when it starts a thread.
   const threads = createRequire(import.meta.url)("node:worker_threads") as { Worker: typeof Worker };
   threads.Worker = class extends threads.Worker {

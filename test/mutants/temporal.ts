@@ -27,6 +27,22 @@ export const TEMPORAL: readonly Mutant[] = [
     caughtBy: "test/integration/temporal/workers.test.ts",
   },
   {
+    name: "each-worker-has-a-thread",
+    breaks: "All workers of a process share one workflow thread (decision 7)",
+    file: "src/temporal/workers.ts",
+    find: "thread ??= super.createWorkflowCreator",
+    replace: "thread = super.createWorkflowCreator",
+    caughtBy: "test/integration/temporal/workers.test.ts",
+  },
+  {
+    name: "threads-as-young-as-the-process",
+    breaks: "A workflow thread has two halves of 8 MiB for young objects (decision 7)",
+    file: "src/temporal/workflow-threads.ts",
+    find: "  setFlagsFromString(`--max-semi-space-size=${SEMI_SPACE_MIB}`);\n",
+    replace: "",
+    caughtBy: "test/machine/temporal/workflow-threads.test.ts",
+  },
+  {
     name: "repetition-throws-from-a-timer",
     breaks: "A process whose Temporal is away ends in order (docs/operations.md)",
     file: "src/temporal/client.ts",

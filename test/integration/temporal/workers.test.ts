@@ -1,4 +1,6 @@
-/** Workers that take another connection to Temporal in place of a silent one. */
+/** Workers of a process: their thread, and another connection to Temporal in place of a silent one. */
+import { createRequire } from "node:module";
+import type { Worker, WorkerOptions } from "node:worker_threads";
 import { NativeConnection } from "@temporalio/worker";
 import { expect, inject, test } from "vitest";
 import { startWorkers } from "../../../src/temporal/workers.ts";
@@ -44,4 +46,44 @@ test("workers that get no further connection go on, and nothing uses the new one
   await workers.stop();
   await workers.run;
   await first.close();
+});
+
+/** Counts the workflow threads that the SDK starts from now on. */
+function countThreads(): { readonly started: () => number; readonly ended: () => number } {
+  const threads = createRequire(import.meta.url)("node:worker_threads") as { Worker: typeof Worker };
+  let [started, ended] = [0, 0];
+  threads.Worker = class extends threads.Worker {
+    constructor(file: string | URL, options?: WorkerOptions) {
+      super(file, options);
+      started += 1;
+      this.once("exit", () => (ended += 1));
+    }
+  };
+  return { started: () => started, ended: () => ended };
+}
+
+test("all workers of a connection share one workflow thread, which ends with them", async () => {
+  await keepRuntime();
+  const threads = countThreads();
+  const [first, fresh, last] = [await connect(), await connect(), await connect()];
+  const workers = await startWorkers({
+    connection: first,
+    namespace: await testNamespace(),
+    bundle: workflowBundle(false),
+    activities: ACTIVITIES,
+    patched: true,
+  });
+  expect(threads.started()).toBe(1);
+  await workers.use(fresh, async () => await Promise.resolve(last));
+  expect(threads.started()).toBe(2);
+
+  // No worker can be created over a closed connection; the thread of those that were not created ends, too.
+  await first.close();
+  const another = await connect();
+  await expect(workers.use(first, async () => await Promise.resolve(another))).rejects.toThrow(/closed/i);
+  await workers.stop();
+  await workers.run;
+  expect(threads.started()).toBe(3);
+  expect(threads.ended()).toBe(3);
+  await fresh.close();
 });

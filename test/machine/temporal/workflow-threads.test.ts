@@ -66,6 +66,10 @@ const block = (ms: string): string => `Atomics.wait(new Int32Array(new SharedArr
 const BUSY_WITH_TIMEOUT = `new (require("node:vm").Script)("const end = Date.now() + 100; while (Date.now() < end); 'ended'")
   .runInContext(require("node:vm").createContext({ Date }), { timeout: 10 })`;
 const PROMISE_HOOK = 'typeof require("node:v8").promiseHooks.createHook({ init() {} })';
+/** Fills the young generation with objects that survive a collection, so it grows as far as it may. @returns its MiB */
+const YOUNG_MIB = `const kept = Array.from({ length: 2_000 }, () => []);
+  for (let n = 0; n < 15_000; n += 1) { kept[n % kept.length] = new Array(2_000).fill(n); }
+  require("node:v8").getHeapSpaceStatistics().find(({ space_name: name }) => name === "new_space").space_size / 2 ** 20`;
 const ASYNC_LOCAL_STORAGE = `const { AsyncLocalStorage } = require("node:async_hooks");
   new AsyncLocalStorage().run("kept", () => "kept")`;
 
@@ -80,6 +84,13 @@ describe("a workflow thread", () => {
     const ask = await start();
     expect(await ask(PROMISE_HOOK)).toBe("stack traces are left out");
     expect(await ask(ASYNC_LOCAL_STORAGE)).toBe("kept");
+  });
+
+  test("has two halves of 8 MiB for young objects, whatever the process has", async () => {
+    const ask = await start();
+    const mib = Number(await ask(YOUNG_MIB));
+    expect(mib).toBeGreaterThan(8);
+    expect(mib).toBeLessThanOrEqual(16);
   });
 
   test("starts in a process whose heap is limited on the command line", async () => {
