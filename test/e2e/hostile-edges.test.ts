@@ -16,6 +16,7 @@ import { ATTACK_NAMES, type HostileOptions } from "../support/hostile-edge.ts";
 import { writeHubCertificates } from "../support/certificates.ts";
 import { createFollower, createHubProcess, type HubChild, storeLeaseKeys } from "../support/hubs.ts";
 import { allowMinutes } from "../support/limits.ts";
+import { imageMemory } from "../support/production-image.ts";
 import { useStarted } from "../support/started.ts";
 
 allowMinutes(4);
@@ -36,9 +37,8 @@ const made = useStarted("a hub and an honest edge", async () => {
   await storeLeaseKeys(api.database, [key]);
   const { hub, edge, other } = await writeHubCertificates(directory);
   // The memory holds with the image's options.
-  const dockerfile = await readFile(join(import.meta.dirname, "..", "..", "Dockerfile"), "utf8");
-  const NODE_OPTIONS = /NODE_OPTIONS="([^"]+)"/.exec(dockerfile)?.[1] ?? "";
-  const child = await createHubProcess({ ...hub, NODE_OPTIONS, SIGNET_DATABASE_URL: api.database.url });
+  const memory = await imageMemory();
+  const child = await createHubProcess({ ...hub, ...memory, SIGNET_DATABASE_URL: api.database.url });
   await child.start();
   const tlsOf = async (environment: Environment): Promise<HubTls> => {
     const settings = { SIGNET_ENV: "development", SIGNET_DATABASE_URL: api.database.url, ...environment };

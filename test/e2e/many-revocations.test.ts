@@ -26,7 +26,7 @@ import { createHubProcess, type HubChild, storeLeaseKeys } from "../support/hubs
 import { allowMinutes } from "../support/limits.ts";
 import { type OwnDatabase, startOwnDatabase } from "../support/own-database.ts";
 import { fillRevocations } from "../support/many-revocations.ts";
-import { imageNodeOptions } from "../support/production-image.ts";
+import { imageMemory } from "../support/production-image.ts";
 import { THOROUGH } from "../support/properties.ts";
 import { useStarted } from "../support/started.ts";
 
@@ -67,7 +67,7 @@ const made = useStarted("hubs", async () => {
   const line = await startDistantProxy(Number(url.port), DISTANCE);
   url.port = String(line.port);
   // With the image's limits on memory.
-  const limits = { NODE_OPTIONS: await imageNodeOptions() };
+  const limits = await imageMemory();
   const below = { ...hub, ...limits };
   const parents = await Promise.all(
     [0, 1].map(async () => await createHubProcess({ ...below, SIGNET_DATABASE_URL: url.href })),
@@ -138,7 +138,7 @@ test("an edge starts with them from a hub behind hubs", async () => {
 test("an edge starts with them from the database, and reads them again after its connection was lost", async () => {
   const direct = await start({
     SIGNET_DATABASE_URL: database.url,
-    NODE_OPTIONS: await imageNodeOptions(),
+    ...(await imageMemory()),
   });
   await untilServing(direct);
   await endConnections(api, "signet_edge", 1);

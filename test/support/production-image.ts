@@ -6,6 +6,7 @@ import { dirname, join } from "node:path";
 import { promisify } from "node:util";
 import { hasCode } from "../../src/processes/embedded/start-up-error.ts";
 import { removeUnused } from "./cache.ts";
+import { parseDockerfile } from "./compose-file.ts";
 
 const REPOSITORY = join(import.meta.dirname, "..", "..");
 /** All that the build reads. */
@@ -112,11 +113,16 @@ export async function makeImage(directory: string, cacheDir: string): Promise<vo
   await removeUnused(builds, KEPT_MS);
 }
 
-/** Returns the image's NODE_OPTIONS. @throws if the Dockerfile sets none */
-export async function imageNodeOptions(dockerfile = join(REPOSITORY, "Dockerfile")): Promise<string> {
-  const options = /\bNODE_OPTIONS="([^"]+)"/.exec(await readFile(dockerfile, "utf8"))?.[1];
-  if (options === undefined) {
+/** Variables that bound a process's memory. */
+const OF_MEMORY = /^(?:NODE_OPTIONS|MALLOC_\w+)$/;
+
+/** Returns what the image sets to bound the memory of its processes. @throws if the Dockerfile sets no NODE_OPTIONS */
+export async function imageMemory(
+  dockerfile = join(REPOSITORY, "Dockerfile"),
+): Promise<Readonly<Record<string, string>>> {
+  const { environment } = parseDockerfile(await readFile(dockerfile, "utf8"));
+  if (environment["NODE_OPTIONS"] === undefined) {
     throw new Error("the Dockerfile sets no NODE_OPTIONS");
   }
-  return options;
+  return Object.fromEntries(Object.entries(environment).filter(([name]) => OF_MEMORY.test(name)));
 }

@@ -11,9 +11,10 @@ import {
   type StopStep,
 } from "../../../src/processes/embedded/server-process.ts";
 import { freePorts } from "../../support/free-port.ts";
-import { imageNodeOptions } from "../../support/production-image.ts";
+import { imageMemory } from "../../support/production-image.ts";
 import type { Janitor } from "./janitor.ts";
 import { Restartable } from "./restartable.ts";
+import { TOGETHER_NODE_OPTIONS } from "./shipped.ts";
 import { untilReady } from "./until-ready.ts";
 
 export const DIST = fileURLToPath(new URL("../../../dist/", import.meta.url));
@@ -25,7 +26,7 @@ export interface SignetOptions {
   readonly janitor: Janitor;
   /** Output directory of `npm run build`. */
   readonly dist: string;
-  /** The Dockerfile of that build, which sets Node's options (default: this repository's). */
+  /** The Dockerfile of that build, which bounds its memory (default: this repository's). */
   readonly dockerfile?: string;
   /** Database URLs, and the secrets that survive restarts. */
   readonly base: Settings;
@@ -90,14 +91,6 @@ function profileFlags(directory: string | undefined, name: string): string[] {
     : ["--cpu-prof", `--cpu-prof-dir=${join(directory, name)}`, "--cpu-prof-interval=500"];
 }
 
-/** What docs/operations.md asks for one process: the room of both, and young objects that die young at any rate. */
-async function togetherNodeOptions(dockerfile: string | undefined): Promise<string> {
-  const options = await imageNodeOptions(dockerfile);
-  return options
-    .replace("--max-old-space-size=256", "--max-old-space-size=384")
-    .replace("--max-semi-space-size=8", "--max-semi-space-size=32");
-}
-
 /** Returns the service's program. Until 0.3.0, it was not in `processes`. */
 function mainOf(dist: string): string {
   const [main = "", former = ""] = [["processes"], []].map((folder) =>
@@ -136,7 +129,7 @@ async function launch(options: SignetOptions, what: Launch): Promise<ServerProce
     command: program,
     args,
     cwd: options.directory,
-    env: { NODE_OPTIONS: await imageNodeOptions(options.dockerfile), ...env },
+    env: { ...(await imageMemory(options.dockerfile)), ...env },
     logFile: logFileOf(options, what),
   });
   options.janitor.mind(server.pid, "SIGTERM");
@@ -241,7 +234,7 @@ async function startNumbered(
     SIGNET_ADMIN_LISTEN: `127.0.0.1:${adminPort}`,
     SIGNET_EDGE_LISTEN: `127.0.0.1:${edgePort}`,
     SIGNET_METRICS_LISTEN: `127.0.0.1:${metricsPort}`,
-    ...(command === "all" ? { NODE_OPTIONS: await togetherNodeOptions(options.dockerfile) } : {}),
+    ...(command === "all" ? { NODE_OPTIONS: TOGETHER_NODE_OPTIONS } : {}),
   };
   const url = `http://127.0.0.1:${apiPort}`;
   const metricsUrl = `http://127.0.0.1:${metricsPort}`;
