@@ -225,6 +225,8 @@ async function runQueues(options: WorkersOptions): Promise<Running> {
   }
   const runs = workers.map(async (worker) => await worker.run());
   const ended = Promise.allSettled(runs).then(factory.end);
+  // Nobody waits for it when a worker fails.
+  ended.catch(() => undefined);
   const run = Promise.all(runs).then(async () => await ended);
   // Who waits for `run` or `stop` gets the failure. Until then, it must not count as unhandled.
   run.catch(() => undefined);

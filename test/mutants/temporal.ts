@@ -38,8 +38,8 @@ export const TEMPORAL: readonly Mutant[] = [
     name: "threads-as-young-as-the-process",
     breaks: "A workflow thread has two halves of 8 MiB for young objects (decision 7)",
     file: "src/temporal/workflow-threads.ts",
-    find: "  setFlagsFromString(`--max-semi-space-size=${SEMI_SPACE_MIB}`);\n",
-    replace: "",
+    find: "=${SEMI_SPACE_MIB}`",
+    replace: "=${4 * SEMI_SPACE_MIB}`",
     caughtBy: "test/machine/temporal/workflow-threads.test.ts",
   },
   {

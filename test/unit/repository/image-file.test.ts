@@ -29,6 +29,13 @@ describe("the image", () => {
     expect(image.environment).toMatchObject({ SIGNET_ENV: "production", NODE_ENV: "production" });
   });
 
+  test("bounds the memory of its processes: both generations of the heap, and the arenas of malloc", () => {
+    expect(image.environment).toMatchObject({
+      NODE_OPTIONS: expect.stringMatching(/ --max-old-space-size=\d+ --max-semi-space-size=\d+$/) as string,
+      MALLOC_ARENA_MAX: "2",
+    });
+  });
+
   test("has the command line under its name", () => {
     expect(dockerfile).toContain(`ln -s ../../..${image.workdir}/src/bootstrap.mjs /image/bin/signet`);
     expect(image.copies).toEqual(
