@@ -4,6 +4,7 @@ import { Components, inPascalCase } from "./components.ts";
 import { ERROR_SCHEMAS, errorExamples, errorResponses, type OperationTraits } from "./errors.ts";
 import { type DocumentedSchema, exampleOf } from "./examples.ts";
 import { linkOperations } from "./links.ts";
+import type { Sdk } from "./sdk.ts";
 
 interface Media {
   schema?: DocumentedSchema;
@@ -39,6 +40,8 @@ export interface Operation {
   responses: Record<string, Content>;
   /** The declaration of the route; removed from the document. */
   "x-documentation"?: FastifyContextConfig;
+  /** The methods of the SDKs, for their generators. */
+  "x-sdk"?: Sdk;
 }
 
 export interface Document {
@@ -206,6 +209,9 @@ function coverSuccesses({ responses }: Operation): void {
 function describeOperation(operation: Operation, method: string, path: string): void {
   const { "x-documentation": text = {} } = operation;
   delete operation["x-documentation"];
+  if (text.sdk !== undefined) {
+    operation["x-sdk"] = text.sdk;
+  }
   describeParameters(operation);
   describeRequest(operation, text);
   describeAnswers(operation, text);

@@ -3,6 +3,7 @@ import type { FastifyContextConfig } from "fastify";
 import type { TSchema } from "typebox";
 import type { ErrorCode } from "../../domain/errors.ts";
 import type { DocumentedSchema } from "./examples.ts";
+import type { Sdk } from "./sdk.ts";
 
 /** Parts of an operation in the OpenAPI document that schemas do not express. */
 export interface Documentation {
@@ -20,6 +21,8 @@ export interface Documentation {
   readonly csvExample?: string;
   /** Media type of the documented response; JSON by default. */
   readonly responseType?: string;
+  /** The method of the SDKs. Every operation of tenants declares it, or why there is none. */
+  readonly sdk?: Sdk;
 }
 
 declare module "fastify" {

@@ -36,6 +36,7 @@ function registerEntries(server: SignetServer, read: Read): void {
     operation({
       ...OPERATION,
       id: "listComplianceEntries",
+      sdk: "compliance.list",
       summary: "List the tenant's entries of the compliance log",
       description: "Newest first; can be filtered by type and time. Entries are never changed or removed.",
       querystring: EntriesQuery,
@@ -57,6 +58,7 @@ function registerEntries(server: SignetServer, read: Read): void {
       ...OPERATION,
       ...READS.entry,
       id: "getComplianceEntry",
+      sdk: { name: "compliance.get", names: { idx: "index" } },
       summary: "Read an entry with the bytes that its hash covers",
       description: "The leaf hash is the SHA-256 of a zero byte followed by these bytes (RFC 6962).",
       responseExample: {
@@ -87,6 +89,7 @@ function registerProofs(server: SignetServer, read: Read): void {
       ...OPERATION,
       ...READS.checkpoint,
       id: "getCheckpoint",
+      sdk: "compliance.checkpoint",
       summary: "Read the newest signed checkpoint",
       description:
         "A signed note (c2sp.org/tlog-checkpoint) over the whole log. With `Accept: text/plain`, returns the note alone.",
@@ -101,6 +104,12 @@ function registerProofs(server: SignetServer, read: Read): void {
       ...OPERATION,
       ...READS.inclusion,
       id: "getInclusionProof",
+      sdk: {
+        name: "compliance.verify",
+        byHand: ["typescript"],
+        missing: ["go", "python"],
+        text: "Verify that an entry is in the signed log and, with earlier checkpoints, that this is still the same log. No answer of the service is trusted without proof. An entry that is younger than the newest checkpoint fails with `INVALID_REQUEST`",
+      },
       summary: "Prove that an entry is in a signed tree",
       description:
         "Returns the hashes from the leaf to the root (RFC 6962 section 2.1.1), for one of the tenant's entries.",
@@ -115,6 +124,7 @@ function registerProofs(server: SignetServer, read: Read): void {
       ...OPERATION,
       ...READS.consistency,
       id: "getConsistencyProof",
+      sdk: { name: "compliance.verify", byHand: ["typescript"], missing: ["go", "python"] },
       summary: "Prove that a signed tree extends an earlier one",
       description: "RFC 6962 section 2.1.2: no earlier entry has been changed since.",
     }),

@@ -30,6 +30,7 @@ export function registerCredentialRevocation(
     "/v1/credentials/:id/revoke",
     operation({
       id: "revokeCredential",
+      sdk: { name: "credentials.revoke", body: "members", without: ["scope"], repeat: "safe" },
       tag: "credentials",
       home: true,
       // In an emergency the body may be omitted.
@@ -78,6 +79,7 @@ export function registerLeakRevocation(
     "/v1/revocations",
     operation({
       id: "revokeLeak",
+      sdk: { name: "credentials.revokeLeaked", body: "members", without: ["scope"] },
       tag: "credentials",
       home: true,
       scopes: ["credentials:revoke"],

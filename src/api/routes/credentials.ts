@@ -66,12 +66,13 @@ export function registerCredentialRoutes(server: SignetServer, services: TenantC
     "/v1/credentials",
     operation({
       id: "createCredential",
+      sdk: { name: "credentials.create", optional: true },
       tag: "credentials",
       home: true,
       scopes: ["credentials:write"],
       summary: "Create a credential, or a replacement",
       description:
-        "Belongs to the caller's own principal unless `principal_id` names another. With `replaces`, the old credential stays valid for `overlap_seconds` and then ends. The secret is shown only in this response. With mutual TLS, a production principal needs `san_uri` or `certificate_thumbprints`.",
+        "The secret is shown only in this response. Belongs to the caller's own principal unless `principal_id` names another. With `replaces`, the old credential stays valid for `overlap_seconds` and then ends. With mutual TLS, a production principal needs `san_uri` or `certificate_thumbprints`.",
       errors: ["NOT_FOUND", "INVALID_STATE", "LIMIT_EXCEEDED"],
       requestExamples: {
         "for the caller's principal": { san_uri: "spiffe://acme.example/billing" },
@@ -117,6 +118,7 @@ function registerReading(server: SignetServer, { pool, rules, clock }: TenantCre
     "/v1/credentials",
     operation({
       id: "listCredentials",
+      sdk: "credentials.list",
       tag: "credentials",
       home: true,
       scopes: ["credentials:read"],
@@ -142,6 +144,7 @@ function registerReading(server: SignetServer, { pool, rules, clock }: TenantCre
     "/v1/credentials/:id",
     operation({
       id: "getCredential",
+      sdk: "credentials.get",
       tag: "credentials",
       home: true,
       scopes: ["credentials:read"],

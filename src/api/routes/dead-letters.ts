@@ -56,6 +56,7 @@ function registerLists(server: SignetServer, deliveries: DeliveryService): void 
     "/v1/webhooks/dlq",
     operation({
       id: "listDeadLetters",
+      sdk: "deadLetters.list",
       tag: "dead letters",
       scopes: ["webhooks:read"],
       summary: "Read the dead-letter queue",
@@ -82,6 +83,7 @@ function registerQueue(server: SignetServer, deliveries: DeliveryService): void 
     "/v1/webhooks/dlq/summary",
     operation({
       id: "getDeadLetterSummary",
+      sdk: { name: "deadLetters.summary", typescript: { positional: true } },
       tag: "dead letters",
       scopes: ["webhooks:read"],
       summary: "Read the length and the age of the dead-letter queue",
@@ -108,6 +110,7 @@ function registerGroups(server: SignetServer, deliveries: DeliveryService): void
     "/v1/webhooks/dlq/groups",
     operation({
       id: "listDeadLetterGroups",
+      sdk: "deadLetters.groups",
       tag: "dead letters",
       scopes: ["webhooks:read"],
       summary: "Count dead letters by endpoint and class of failure",
@@ -206,6 +209,11 @@ function registerExport(server: SignetServer, { exportDeadLetters, isAdmitted }:
     "/v1/webhooks/dlq/export",
     operation({
       id: "exportDeadLetters",
+      sdk: {
+        name: "deadLetters.export",
+        byHand: ["typescript", "go"],
+        text: "Read all matching dead letters with their events from one streamed answer, newest first; two at once per tenant. An export that breaks off fails: it never ends early as if it were complete",
+      },
       tag: "dead letters",
       scopes: ["webhooks:read"],
       summary: "Export dead letters as lines of JSON",
@@ -230,6 +238,7 @@ function registerMembers(server: SignetServer, deliveries: DeliveryService): voi
     "/v1/webhooks/dlq/:id",
     operation({
       id: "getDeadLetter",
+      sdk: "deadLetters.get",
       tag: "dead letters",
       scopes: ["webhooks:read"],
       summary: "Read a dead letter",
@@ -248,6 +257,7 @@ function registerMembers(server: SignetServer, deliveries: DeliveryService): voi
     "/v1/webhooks/dlq/:id/replay",
     operation({
       id: "replayDeadLetter",
+      sdk: { name: "deadLetters.replay", repeat: "never" },
       tag: "dead letters",
       scopes: ["webhooks:replay"],
       summary: "Replay a dead letter",

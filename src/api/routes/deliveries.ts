@@ -39,6 +39,7 @@ function registerReads(server: SignetServer, deliveries: DeliveryService): void 
     "/v1/webhooks/deliveries",
     operation({
       id: "listDeliveries",
+      sdk: "deliveries.list",
       tag: "deliveries",
       scopes: ["webhooks:read"],
       summary: "List deliveries",
@@ -61,6 +62,7 @@ function registerReads(server: SignetServer, deliveries: DeliveryService): void 
     "/v1/webhooks/deliveries/:id",
     operation({
       id: "getDelivery",
+      sdk: "deliveries.get",
       tag: "deliveries",
       scopes: ["webhooks:read"],
       summary: "Read a delivery",
@@ -76,6 +78,7 @@ function registerReads(server: SignetServer, deliveries: DeliveryService): void 
     "/v1/webhooks/deliveries/:id/attempts",
     operation({
       id: "listAttempts",
+      sdk: { name: "deliveries.attempts", pageSize: 100 },
       tag: "deliveries",
       scopes: ["webhooks:read"],
       summary: "List a delivery's attempts",
@@ -103,6 +106,7 @@ function registerChanges(server: SignetServer, deliveries: DeliveryService): voi
     "/v1/webhooks/deliveries/:id/retry",
     operation({
       id: "retryDelivery",
+      sdk: { name: "deliveries.retry", repeat: "never" },
       tag: "deliveries",
       scopes: ["webhooks:write"],
       summary: "Attempt a delivery now",
@@ -121,6 +125,7 @@ function registerChanges(server: SignetServer, deliveries: DeliveryService): voi
     "/v1/webhooks/deliveries/:id/resend",
     operation({
       id: "resendDelivery",
+      sdk: { name: "deliveries.resend", repeat: "never" },
       tag: "deliveries",
       scopes: ["webhooks:replay"],
       summary: "Resend a delivery",
@@ -141,6 +146,7 @@ function registerChanges(server: SignetServer, deliveries: DeliveryService): voi
     "/v1/webhooks/deliveries/:id/cancel",
     operation({
       id: "cancelDelivery",
+      sdk: { name: "deliveries.cancel", repeat: "never" },
       tag: "deliveries",
       scopes: ["webhooks:write"],
       summary: "Cancel a delivery",

@@ -49,9 +49,10 @@ export function registerDeliveryStats(server: SignetServer, deliveries: Delivery
     "/v1/webhooks/stats",
     operation({
       id: "getDeliveryStats",
+      sdk: "deliveries.stats",
       tag: "deliveries",
       scopes: ["webhooks:read"],
-      summary: "Deliveries of the last 24 hours, by hour",
+      summary: "Count the deliveries of the last 24 hours, by hour",
       description:
         "Returns volume, success, attempts and latency for all endpoints or for one. Counts are exact. Latencies of an hour with more than 1,000 deliveries cover the newest 1,000: `complete` is false. The numbers may be 30 seconds old.",
       querystring: Closed({ endpoint_id: DeliveryQuery.endpoint_id }),

@@ -25,6 +25,12 @@ export function registerDeliveryStream(
     "/v1/webhooks/deliveries/stream",
     operation({
       id: "streamDeliveries",
+      sdk: {
+        name: "deliveries.stream",
+        byHand: ["typescript"],
+        missing: ["go", "python"],
+        text: "Stream deliveries as they change from now on, or since `lastEventId`: of the tenant's newest 200, checked once a second. Each loop over it is a connection; ten at once per process of the service",
+      },
       tag: "deliveries",
       scopes: ["webhooks:read"],
       summary: "Stream deliveries as they change",

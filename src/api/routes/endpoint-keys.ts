@@ -89,6 +89,7 @@ export function registerEndpointKeyRoutes(server: SignetServer, services: Endpoi
     "/.well-known/webhooks/:id/jwks.json",
     operation({
       id: "endpointKeySet",
+      sdk: { none: "Receivers read it, without a token." },
       tag: "endpoints",
       public: true,
       summary: "Read the Ed25519 keys that deliveries are signed with",

@@ -40,6 +40,7 @@ export function registerEndpointSecretRoutes(
   registerReading(server, services);
   registerSettings(server, services);
   registerRotation(server, services);
+  registerActivation(server, services);
 }
 
 function registerReading(server: SignetServer, services: EndpointSecretRouteServices): void {
@@ -48,6 +49,7 @@ function registerReading(server: SignetServer, services: EndpointSecretRouteServ
     PATH,
     operation({
       id: "listEndpointSecrets",
+      sdk: { name: "endpoints.secrets.list", go: "Secrets" },
       tag: "endpoints",
       scopes: ["webhooks:read"],
       summary: "List the versions of an endpoint's secret",
@@ -68,6 +70,11 @@ function registerSettings(server: SignetServer, services: EndpointSecretRouteSer
     PATH,
     operation({
       id: "updateEndpointSecrets",
+      sdk: {
+        name: "endpoints.secrets.update",
+        go: "UpdateSecrets",
+        types: { typescript: "Partial<SecretSettings>" },
+      },
       tag: "endpoints",
       scopes: ["webhooks:write"],
       summary: "Set how an endpoint signs and how often its secret rotates",
@@ -98,6 +105,7 @@ function registerRotation(server: SignetServer, services: EndpointSecretRouteSer
     `${PATH}/rotate`,
     operation({
       id: "rotateEndpointSecret",
+      sdk: { name: "endpoints.secrets.rotate", go: "RotateSecret" },
       tag: "endpoints",
       scopes: ["webhooks:write"],
       optionalBody: true,
@@ -141,11 +149,15 @@ function registerRotation(server: SignetServer, services: EndpointSecretRouteSer
       return answer;
     },
   );
+}
 
+function registerActivation(server: SignetServer, services: EndpointSecretRouteServices): void {
+  const { api } = services;
   server.post(
     `${PATH}/activate`,
     operation({
       id: "activateEndpointSecret",
+      sdk: { name: "endpoints.secrets.activate", go: "ActivateSecret" },
       tag: "endpoints",
       scopes: ["webhooks:write"],
       summary: "Make the next secret the primary one now",

@@ -61,12 +61,13 @@ function registerRegistration(server: SignetServer, endpoints: EndpointService):
     "/v1/webhooks/endpoints",
     operation({
       id: "createEndpoint",
+      sdk: "endpoints.create",
       tag: "endpoints",
       scopes: ["webhooks:write"],
       opaque: { "/metadata": METADATA_DEPTH },
       summary: "Register an endpoint",
       description:
-        "The service sends a signed ping to the URL at once. The endpoint is `PENDING` and gets no events until it answers a ping with 200 within 5 seconds. The secret is shown only in this response.",
+        "The secret is shown only in this response. The service sends a signed ping to the URL at once. The endpoint is `PENDING` and gets no events until it answers a ping with 200 within 5 seconds.",
       errors: ["TARGET_URL_FORBIDDEN", "LIMIT_EXCEEDED"],
       requestExamples: {
         "some types": {
@@ -114,6 +115,7 @@ function registerReads(server: SignetServer, endpoints: EndpointService): void {
     "/v1/webhooks/endpoints",
     operation({
       id: "listEndpoints",
+      sdk: "endpoints.list",
       tag: "endpoints",
       scopes: ["webhooks:read"],
       summary: "List the tenant's endpoints",
@@ -151,6 +153,7 @@ function registerReads(server: SignetServer, endpoints: EndpointService): void {
     "/v1/webhooks/endpoints/:id",
     operation({
       id: "getEndpoint",
+      sdk: "endpoints.get",
       tag: "endpoints",
       scopes: ["webhooks:read"],
       summary: "Read an endpoint",
@@ -171,6 +174,7 @@ function registerChanges(server: SignetServer, endpoints: EndpointService): void
     "/v1/webhooks/endpoints/:id",
     operation({
       id: "updateEndpoint",
+      sdk: "endpoints.update",
       tag: "endpoints",
       scopes: ["webhooks:write"],
       opaque: { "/metadata": METADATA_DEPTH },
@@ -199,6 +203,7 @@ function registerChanges(server: SignetServer, endpoints: EndpointService): void
     "/v1/webhooks/endpoints/:id",
     operation({
       id: "deleteEndpoint",
+      sdk: "endpoints.delete",
       tag: "endpoints",
       scopes: ["webhooks:write"],
       summary: "Delete an endpoint",
@@ -219,6 +224,7 @@ function registerStates(server: SignetServer, endpoints: EndpointService): void 
     "/v1/webhooks/endpoints/:id/verify",
     operation({
       id: "verifyEndpoint",
+      sdk: { name: "endpoints.verify", repeat: "never" },
       tag: "endpoints",
       scopes: ["webhooks:write"],
       summary: "Send the verification ping again",
@@ -237,6 +243,7 @@ function registerStates(server: SignetServer, endpoints: EndpointService): void 
     "/v1/webhooks/endpoints/:id/enable",
     operation({
       id: "enableEndpoint",
+      sdk: "endpoints.enable",
       tag: "endpoints",
       scopes: ["webhooks:write"],
       summary: "Enable a disabled endpoint",
@@ -257,6 +264,7 @@ function registerStates(server: SignetServer, endpoints: EndpointService): void 
     "/v1/webhooks/endpoints/:id/disable",
     operation({
       id: "disableEndpoint",
+      sdk: "endpoints.disable",
       tag: "endpoints",
       scopes: ["webhooks:write"],
       summary: "Disable an endpoint",
@@ -279,6 +287,7 @@ function registerTest(server: SignetServer, endpoints: EndpointService): void {
     "/v1/webhooks/endpoints/:id/test",
     operation({
       id: "testEndpoint",
+      sdk: "endpoints.test",
       tag: "endpoints",
       scopes: ["webhooks:write"],
       optionalBody: true,

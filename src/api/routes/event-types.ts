@@ -45,6 +45,7 @@ export function registerEventTypeRoutes(server: SignetServer, eventTypes: EventT
   registerCreation(server, eventTypes);
   registerChanges(server, eventTypes);
   registerReads(server, eventTypes);
+  registerVersions(server, eventTypes);
 }
 
 function registerCreation(server: SignetServer, eventTypes: EventTypeService): void {
@@ -52,6 +53,7 @@ function registerCreation(server: SignetServer, eventTypes: EventTypeService): v
     PATH,
     operation({
       id: "createEventType",
+      sdk: "eventTypes.create",
       tag: "event types",
       scopes: ["webhooks:write"],
       opaque: OPAQUE,
@@ -87,6 +89,7 @@ function registerChanges(server: SignetServer, eventTypes: EventTypeService): vo
     `${PATH}/:name`,
     operation({
       id: "updateEventType",
+      sdk: "eventTypes.update",
       tag: "event types",
       scopes: ["webhooks:write"],
       opaque: OPAQUE,
@@ -109,6 +112,7 @@ function registerChanges(server: SignetServer, eventTypes: EventTypeService): vo
     `${PATH}/:name`,
     operation({
       id: "deleteEventType",
+      sdk: "eventTypes.delete",
       tag: "event types",
       scopes: ["webhooks:write"],
       summary: "Remove an event type from the catalogue",
@@ -131,6 +135,7 @@ function registerReads(server: SignetServer, eventTypes: EventTypeService): void
     PATH,
     operation({
       id: "listEventTypes",
+      sdk: "eventTypes.list",
       tag: "event types",
       scopes: ["webhooks:read"],
       summary: "List the catalogue of event types",
@@ -164,6 +169,7 @@ function registerReads(server: SignetServer, eventTypes: EventTypeService): void
     `${PATH}/:name`,
     operation({
       id: "getEventType",
+      sdk: "eventTypes.get",
       tag: "event types",
       scopes: ["webhooks:read"],
       summary: "Read an event type",
@@ -174,11 +180,14 @@ function registerReads(server: SignetServer, eventTypes: EventTypeService): void
     async ({ identity: { tenantId }, params: { name: type } }, reply) =>
       await sendRaw(reply, 200, wireEventType(await eventTypes.find({ tenantId, type }))),
   );
+}
 
+function registerVersions(server: SignetServer, eventTypes: EventTypeService): void {
   server.get(
     `${PATH}/:name/versions`,
     operation({
       id: "listEventTypeVersions",
+      sdk: "eventTypes.versions",
       tag: "event types",
       scopes: ["webhooks:read"],
       summary: "List the versions of an event type's schema",

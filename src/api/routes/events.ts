@@ -44,6 +44,7 @@ function registerErasure(server: SignetServer, events: EventService): void {
     "/v1/events/:id/content",
     operation({
       id: "eraseEventContent",
+      sdk: "events.eraseContent",
       tag: "events",
       scopes: ["events:publish"],
       summary: "Erase an event's content",
@@ -64,6 +65,7 @@ function registerReads(server: SignetServer, events: EventService): void {
     "/v1/events",
     operation({
       id: "listEvents",
+      sdk: "events.list",
       tag: "events",
       scopes: ["events:read"],
       summary: "List events",
@@ -101,6 +103,7 @@ function registerReads(server: SignetServer, events: EventService): void {
     "/v1/events/:id",
     operation({
       id: "getEvent",
+      sdk: "events.get",
       tag: "events",
       scopes: ["events:read"],
       summary: "Read an event",

@@ -11,11 +11,12 @@ export function registerGradeRoutes(server: SignetServer, grades: GradeService):
     "/v1/webhooks/endpoints/:id/grade",
     operation({
       id: "gradeEndpoint",
+      sdk: "endpoints.grade",
       tag: "endpoints",
       scopes: ["webhooks:write"],
       summary: "Grade a receiver",
       description:
-        "Sends requests that a correct receiver must accept or reject (a wrong signature, an old timestamp, a repetition …) and reports its responses. An endpoint can have one running grade at a time.",
+        "Sends requests that a correct receiver must accept or reject (a wrong signature, an old timestamp, a repetition …) and reports its responses, within two minutes. An endpoint can have one running grade at a time.",
       errors: ["INVALID_STATE"],
       params: IdParams("endpoint"),
       response: { 202: Grade },
@@ -30,6 +31,7 @@ export function registerGradeRoutes(server: SignetServer, grades: GradeService):
     "/v1/webhooks/endpoints/:id/grades",
     operation({
       id: "listGrades",
+      sdk: "endpoints.listGrades",
       tag: "endpoints",
       scopes: ["webhooks:write"],
       summary: "List the grades of a receiver",
@@ -50,6 +52,7 @@ export function registerGradeRoutes(server: SignetServer, grades: GradeService):
     "/v1/webhooks/endpoints/:id/grades/:grade_id",
     operation({
       id: "getGrade",
+      sdk: "endpoints.getGrade",
       tag: "endpoints",
       scopes: ["webhooks:write"],
       summary: "Read a grade",

@@ -53,6 +53,7 @@ function registerTokenRoute(server: SignetServer, services: OAuthServices): void
     operation({
       ...OAUTH_ENDPOINT,
       id: "issueToken",
+      sdk: { none: "A client gets its tokens itself." },
       summary: "Issue an access token",
       description:
         "OAuth 2.0 client credentials (RFC 6749 section 4.4), as JSON or as a form. The client authenticates with its secret in the body, HTTP Basic, a signed assertion or its certificate. The response contains a signed JWT that is valid for 15 minutes. When a rotation is due, `credential_rotation` holds the next secret: store it first, then use it.",
@@ -118,6 +119,7 @@ function registerDocuments(server: SignetServer, services: OAuthServices): void 
     "/.well-known/oauth-authorization-server",
     operation({
       id: "authorizationServerMetadata",
+      sdk: { none: "A client knows the addresses." },
       tag: "tokens",
       home: true,
       public: true,
@@ -147,6 +149,7 @@ function registerDocuments(server: SignetServer, services: OAuthServices): void 
     "/.well-known/jwks.json",
     operation({
       id: "jsonWebKeySet",
+      sdk: { none: "Verifiers of access tokens read it, with a library for JWT." },
       tag: "tokens",
       home: true,
       public: true,

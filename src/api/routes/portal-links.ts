@@ -63,6 +63,7 @@ export function registerPortalLinks(server: SignetServer, sessions: PortalSessio
     {
       ...operation({
         id: "createPortalLink",
+        sdk: "portal.createLink",
         tag: "portal",
         scopes: [SIGN_IN_SCOPE],
         optionalBody: true,

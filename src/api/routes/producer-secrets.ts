@@ -145,6 +145,7 @@ function registerVersions(server: SignetServer, services: ProducerSecretRoutes):
     PATH,
     operation({
       id: "listSigningSecrets",
+      sdk: "credentials.signingSecrets",
       tag: "credentials",
       home: true,
       scopes: ["credentials:read"],
@@ -165,6 +166,7 @@ function registerVersions(server: SignetServer, services: ProducerSecretRoutes):
     `${PATH}/revoke`,
     operation({
       id: "revokeSigningSecrets",
+      sdk: { name: "credentials.revokeSigningSecrets", body: "members", repeat: "safe" },
       tag: "credentials",
       home: true,
       scopes: ["credentials:revoke"],
@@ -195,6 +197,11 @@ function registerRequirement(server: SignetServer, services: ProducerSecretRoute
     "/v1/credentials/:id",
     operation({
       id: "updateCredential",
+      sdk: {
+        name: "credentials.requireSignature",
+        body: "members",
+        names: { signature_required: "required" },
+      },
       tag: "credentials",
       home: true,
       scopes: ["credentials:write"],
@@ -231,11 +238,12 @@ function registerMaking(server: SignetServer, services: ProducerSecretRoutes): v
     PATH,
     operation({
       id: "createSigningSecret",
+      sdk: { name: "credentials.createSigningSecret", body: "members" },
       tag: "credentials",
       home: true,
       scopes: ["credentials:write"],
       optionalBody: true,
-      summary: "Create or replace a credential's signing secret",
+      summary: "Create a credential's signing secret, or its next version",
       description:
         "A producer signs its requests with this secret, instead of using a token or in addition to one. The previous version stays valid for `overlap_seconds`.",
       errors: ["INVALID_STATE"],

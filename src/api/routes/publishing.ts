@@ -28,6 +28,7 @@ import {
   EVENT_MAX,
   EventBatch,
   NewEvent,
+  PUBLISHING_METHODS,
 } from "../schemas/events.ts";
 import { nextTurn } from "../../runtime/slices.ts";
 import { decorateSignedRequests } from "../../tokens/guards/ingress-validator.ts";
@@ -406,6 +407,7 @@ export function registerPublishing(server: SignetServer, services: PublishingSer
     {
       ...operation({
         id: "publishEvents",
+        sdk: PUBLISHING_METHODS,
         tag: "events",
         scopes: ["events:publish"],
         tenantRate: "publish",

@@ -94,16 +94,36 @@ const FILTER_SPAN = { from: "/filter/from", to: "/filter/to" };
 
 export function registerReplayRoutes(server: SignetServer, services: ReplayRouteServices): void {
   registerCreation(server, services);
+  registerMissed(server, services);
   registerRecovery(server, services);
   registerReads(server, services.service);
   registerChanges(server, services.service);
 }
+
+/** Methods of the SDKs: one operation counts or creates. */
+const COUNTS = { repeat: "read", body: "which", send: { dry_run: true }, returns: "ReplayCount" } as const;
+const CREATES = { body: "which", returns: "ReplayJob" } as const;
 
 function registerCreation(server: SignetServer, services: ReplayRouteServices): void {
   server.post(
     "/v1/webhooks/dlq/replay",
     operation({
       id: "replayDeadLetters",
+      sdk: [
+        {
+          name: "deadLetters.countReplay",
+          ...COUNTS,
+          without: ["rate_per_second"],
+          types: { typescript: "ReplaySelection", go: "DeadLetterSelection" },
+          text: "Count the dead letters that a replay would select, and those of them that would fail now",
+        },
+        {
+          name: "deadLetters.replayAll",
+          ...CREATES,
+          types: { typescript: "ReplaySelection & ReplayPace", go: "DeadLetterSelection" },
+          text: "Replay many dead letters as a job: those now in the queue, at most 10,000 by id",
+        },
+      ],
       tag: "dead letters",
       scopes: ["webhooks:replay"],
       summary: "Replay many dead letters",
@@ -125,11 +145,25 @@ function registerCreation(server: SignetServer, services: ReplayRouteServices): 
       return await carryOut(request, reply, replay, services);
     },
   );
+}
 
+function registerMissed(server: SignetServer, services: ReplayRouteServices): void {
   server.post(
     "/v1/webhooks/endpoints/:id/replay-missing",
     operation({
       id: "replayMissing",
+      sdk: [
+        {
+          name: "endpoints.countMissing",
+          ...COUNTS,
+          text: "Count the events that an endpoint missed, which a replay would deliver",
+        },
+        {
+          name: "endpoints.replayMissing",
+          ...CREATES,
+          text: "Deliver the events that an endpoint missed, as a job: from before it was registered, or while it was not `ACTIVE`",
+        },
+      ],
       tag: "dead letters",
       scopes: ["webhooks:replay"],
       summary: "Send an endpoint the events that it missed",
@@ -157,6 +191,19 @@ function registerRecovery(server: SignetServer, services: ReplayRouteServices): 
     PATH,
     operation({
       id: "replayDeliveries",
+      sdk: [
+        {
+          name: "replays.count",
+          ...COUNTS,
+          without: ["rate_per_second"],
+          text: "Count the deliveries that a replay would select, and those of them that would fail now",
+        },
+        {
+          name: "replays.create",
+          ...CREATES,
+          text: "Replay many deliveries as a job: retries are attempted now, others get a new cycle. By default, it selects dead letters and retries. A job that includes `CANCELLED` has at most 100,000",
+        },
+      ],
       tag: "deliveries",
       scopes: ["webhooks:replay"],
       summary: "Replay many deliveries",
@@ -190,6 +237,7 @@ function registerReads(server: SignetServer, replays: ReplayService): void {
     PATH,
     operation({
       id: "listReplays",
+      sdk: "replays.list",
       tag: "dead letters",
       scopes: ["webhooks:read"],
       summary: "List replay jobs",
@@ -208,6 +256,7 @@ function registerReads(server: SignetServer, replays: ReplayService): void {
     `${PATH}/:id`,
     operation({
       id: "getReplay",
+      sdk: "replays.get",
       tag: "dead letters",
       scopes: ["webhooks:read"],
       summary: "Read a replay job",
@@ -222,6 +271,7 @@ function registerReads(server: SignetServer, replays: ReplayService): void {
     `${PATH}/:id/outcomes`,
     operation({
       id: "getReplayOutcomes",
+      sdk: "replays.outcomes",
       tag: "dead letters",
       scopes: ["webhooks:read"],
       summary: "Count what a replay job has come to",
@@ -239,6 +289,7 @@ function registerItems(server: SignetServer, replays: ReplayService): void {
     `${PATH}/:id/items`,
     operation({
       id: "listReplayItems",
+      sdk: "replays.items",
       tag: "dead letters",
       scopes: ["webhooks:read"],
       summary: "List the items of a replay job with their results",
@@ -292,6 +343,7 @@ function registerChanges(server: SignetServer, replays: ReplayService): void {
       operation({
         ...texts,
         id: `${name}Replay`,
+        sdk: { name: `replays.${name}`, repeat: "safe" },
         tag: "dead letters",
         scopes: ["webhooks:replay"],
         errors: ["INVALID_STATE"],

@@ -102,6 +102,7 @@ function registerStreams(server: SignetServer, { streams, publicUrl }: StreamRou
     "/v1/ssf/streams",
     operation({
       id: "createStream",
+      sdk: { name: "streams.create", optional: true },
       tag: "security events",
       home: true,
       scopes: ["ssf:manage"],
@@ -135,6 +136,15 @@ function registerStreams(server: SignetServer, { streams, publicUrl }: StreamRou
     "/v1/ssf/streams",
     operation({
       id: "readStreams",
+      sdk: [
+        { name: "streams.get", object: "stream_id", returns: "Stream", text: "Read a stream" },
+        {
+          name: "streams.list",
+          without: ["stream_id"],
+          returns: "Stream[]",
+          text: "List all streams of the tenant, oldest first. There are at most 10",
+        },
+      ],
       tag: "security events",
       home: true,
       scopes: ["ssf:read"],
@@ -167,6 +177,7 @@ function registerChanges(server: SignetServer, { streams, publicUrl }: StreamRou
     "/v1/ssf/streams",
     operation({
       id: "updateStream",
+      sdk: { name: "streams.update", object: "stream_id", types: { python: "NewStream" } },
       tag: "security events",
       home: true,
       scopes: ["ssf:manage"],
@@ -198,6 +209,7 @@ function registerChanges(server: SignetServer, { streams, publicUrl }: StreamRou
     "/v1/ssf/streams",
     operation({
       id: "replaceStream",
+      sdk: { none: "Clients change a stream instead, which keeps absent members." },
       tag: "security events",
       home: true,
       scopes: ["ssf:manage"],
@@ -226,6 +238,7 @@ function registerRemoval(server: SignetServer, { streams }: StreamRouteServices)
     "/v1/ssf/streams",
     operation({
       id: "deleteStream",
+      sdk: { name: "streams.delete", object: "stream_id" },
       tag: "security events",
       home: true,
       scopes: ["ssf:manage"],

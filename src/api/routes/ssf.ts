@@ -65,6 +65,7 @@ function registerConfiguration(server: SignetServer, issuer: string): void {
     "/.well-known/ssf-configuration",
     operation({
       id: "ssfConfiguration",
+      sdk: { none: "Receivers of security events read it, without a token." },
       tag: "security events",
       home: true,
       public: true,
@@ -96,6 +97,7 @@ function registerStatus(server: SignetServer, streams: StreamService): void {
     "/v1/ssf/status",
     operation({
       id: "readStreamStatus",
+      sdk: { name: "streams.status", object: "stream_id" },
       tag: "security events",
       home: true,
       scopes: READ,
@@ -116,12 +118,13 @@ function registerStatus(server: SignetServer, streams: StreamService): void {
     "/v1/ssf/status",
     operation({
       id: "updateStreamStatus",
+      sdk: { name: "streams.setStatus", object: "stream_id", body: "members", typescript: { body: "whole" } },
       tag: "security events",
       home: true,
       scopes: MANAGE,
-      summary: "Enable, pause or disable a stream",
+      summary: "Set the status of a stream",
       description:
-        "A paused stream holds its tokens for 7 days, and a disabled one gets none. Enabling sends what was held.",
+        "`enabled`, `paused` or `disabled`. A paused stream holds its tokens for 7 days, and a disabled one gets none. Enabling sends what was held.",
       errors: ["NOT_FOUND", "INVALID_STATE", "LIMIT_EXCEEDED"],
       requestExamples: { pause: { stream_id: EXAMPLE_STREAM, status: "paused", reason: "maintenance" } },
       querystring: SameStreamQuery,
@@ -144,6 +147,7 @@ function registerSubjects(server: SignetServer, streams: StreamService): void {
     "/v1/ssf/subjects/add",
     operation({
       id: "addStreamSubject",
+      sdk: { name: "streams.addSubject", object: "stream_id", body: "members", without: ["verified"] },
       tag: "security events",
       home: true,
       scopes: MANAGE,
@@ -166,6 +170,7 @@ function registerSubjects(server: SignetServer, streams: StreamService): void {
     "/v1/ssf/subjects/remove",
     operation({
       id: "removeStreamSubject",
+      sdk: { name: "streams.removeSubject", object: "stream_id", body: "members" },
       tag: "security events",
       home: true,
       scopes: MANAGE,
@@ -190,6 +195,7 @@ function registerSubjects(server: SignetServer, streams: StreamService): void {
     "/v1/ssf/verify",
     operation({
       id: "verifyStream",
+      sdk: { name: "streams.verify", object: "stream_id", body: "members" },
       tag: "security events",
       home: true,
       scopes: MANAGE,
@@ -217,12 +223,13 @@ function registerPolling(server: SignetServer, polls: PollService): void {
     "/v1/ssf/poll/:stream_id",
     operation({
       id: "pollStream",
+      sdk: { name: "streams.poll", object: "stream_id", optional: true, repeat: "read" },
       tag: "security events",
       home: true,
       scopes: READ,
       summary: "Poll for security events",
       description:
-        "RFC 8936: acknowledges tokens, and returns the oldest of the others. A token comes again until it is acknowledged, for 7 days. Beyond 10,000 unacknowledged tokens the stream is disabled.",
+        "RFC 8936: acknowledges tokens, and returns the oldest of the others. Without any, the answer takes up to 20 seconds, unless the body has `returnImmediately`. A token comes again until it is acknowledged, for 7 days. Beyond 10,000 unacknowledged tokens the stream is disabled.",
       errors: ["NOT_FOUND", "RATE_LIMITED"],
       requestExamples: { "at once": { returnImmediately: true } },
       params: PollParams,

@@ -29,6 +29,7 @@ export function registerStatusListRoutes(server: SignetServer, services: StatusL
     "/.well-known/status-lists",
     operation({
       id: "statusLists",
+      sdk: { none: "Verifiers of access tokens read it, with a library for JWT." },
       tag: "tokens",
       home: true,
       public: true,
@@ -50,6 +51,7 @@ export function registerStatusListRoutes(server: SignetServer, services: StatusL
     "/.well-known/status-lists/:id",
     operation({
       id: "statusList",
+      sdk: { none: "Verifiers of access tokens read it, with a library for JWT." },
       tag: "tokens",
       home: true,
       public: true,

@@ -40,6 +40,7 @@ function registerRevocation(server: SignetServer, services: RevokeServices): voi
     operation({
       ...OAUTH_ENDPOINT,
       id: "revokeToken",
+      sdk: { none: "Libraries for OAuth 2.0 have it." },
       summary: "Revoke an access token",
       description:
         "RFC 7009, for the client's own tokens. The response is 200 whether or not the token exists. Every process rejects the token within 250 ms.",
@@ -64,6 +65,7 @@ function registerIntrospection(
     operation({
       ...OAUTH_ENDPOINT,
       id: "introspectToken",
+      sdk: { none: "Libraries for OAuth 2.0 have it." },
       summary: "Check whether an access token is active",
       description:
         "RFC 7662. A client may introspect its own tokens with its credentials. With the scope `tokens:introspect` it may introspect all tokens of its tenant.",

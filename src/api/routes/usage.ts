@@ -11,9 +11,14 @@ export function registerUsage(server: SignetServer, deliveries: DeliveryService,
     "/v1/usage",
     operation({
       id: "getUsage",
+      sdk: {
+        name: "deliveries.usage",
+        without: ["format"],
+        text: "Count the accepted events, deliveries and attempts of each UTC day that has any, oldest first",
+      },
       tag: "deliveries",
       scopes: ["webhooks:read"],
-      summary: "Usage by day",
+      summary: "Read the usage by day",
       description:
         "Returns exact counts of accepted events, deliveries and attempts for each UTC day that has any, oldest first. They are kept as long as deliveries. With `format=csv`, the response is CSV with a header line.",
       querystring: Closed(UsageQuery),

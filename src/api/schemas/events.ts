@@ -10,6 +10,7 @@ import {
   TextLine,
   Timestamp,
 } from "../../http/common.ts";
+import type { Sdk } from "../openapi/sdk.ts";
 import { EventType } from "./endpoints.ts";
 
 /** Maximum size of an event's data, in bytes. */
@@ -88,3 +89,21 @@ export const OperatorEvent = Resource("Event", {
   deliveries: Type.Integer({ description: "Number of deliveries at its acceptance" }),
   content_erased_at: Nullable(Timestamp),
 });
+
+/** The methods of the SDKs that publish: one event, or several. */
+export const PUBLISHING_METHODS: Sdk = [
+  {
+    name: "events.publish",
+    takes: "NewEvent",
+    returns: "AcceptedEvent",
+    text: "Publish an event. It is stored durably when this returns",
+  },
+  {
+    name: "events.publishBatch",
+    takes: "EventBatch",
+    body: "members",
+    without: ["id"],
+    returns: "AcceptedBatch",
+    text: "Publish up to 1,000 events, 4 MiB, in one request. Items succeed or fail independently: check each for an error",
+  },
+];
