@@ -11,11 +11,13 @@ import {
   type Document,
   LITERALS_MAX,
   memberText,
+  nameOf,
   nonNull,
   OMITTED,
   type Operation,
   operationsOf,
   type Schema,
+  withClientNames,
 } from "./openapi-schema.ts";
 
 /**
@@ -247,19 +249,40 @@ function declarationOf({ name, doc, schema }: Declared, earlier: readonly Declar
   return `/** ${doc} */\nexport interface ${name}${heritage} ${membersOf(schema, Object.fromEntries(own), names)}`;
 }
 
-/** Returns the text of src/lib/client/api-types.ts. @param document the OpenAPI document for tenants */
-export async function clientTypes(document: Record<string, unknown>): Promise<string> {
+/** Returns the declared types, and their names by the keys of their schemas. */
+function declaredTypes(document: Readonly<Record<string, unknown>>) {
   const described = operationsOf(withoutReferences(document) as unknown as Document);
   const operations = new Map(described.map((operation) => [operation.operationId, operation]));
   const types = Object.entries(SOURCES).map((entry) => declare(operations, entry));
-  const names = new Map(types.map(({ name, schema }) => [keyOf(schema), name]));
-  const declarations = types.map((type, index) => declarationOf(type, types.slice(0, index), names));
-  const { code, errors } = await format("api-types.ts", [HEADER, ...declarations].join("\n\n"), {
-    printWidth: 110,
-    jsdoc: true,
-  });
+  return { types, names: new Map(types.map(({ name, schema }) => [keyOf(schema), name])) };
+}
+
+/** Returns a function that returns the type of a schema with references to the clients' names. */
+export function clientTypeOf(document: Readonly<Record<string, unknown>>): (schema: Schema) => string {
+  const { names } = declaredTypes(document);
+  const { components } = withClientNames(document as unknown as Document);
+  const plain = withoutReferences({ components }) as unknown as Pick<Document, "components">;
+  const { schemas } = plain.components;
+  return (schema) => {
+    const resolved = JSON.parse(JSON.stringify(schema), (_name, part: Schema | null) =>
+      typeof part === "object" && part !== null ? (schemas[nameOf(part) ?? ""] ?? part) : part,
+    ) as Schema;
+    return typeOf(withoutOmitted(nonNull(resolved)), names);
+  };
+}
+
+/** Returns generated code as the formatter leaves it. @throws Error if it is invalid */
+export async function formatted(name: string, text: string): Promise<string> {
+  const { code, errors } = await format(name, text, { printWidth: 110, jsdoc: true });
   if (errors.length > 0) {
-    throw new Error(`the generated types are invalid: ${JSON.stringify(errors)}`);
+    throw new Error(`the generated ${name} is invalid: ${JSON.stringify(errors)}`);
   }
   return code;
+}
+
+/** Returns the text of src/lib/client/api-types.ts. @param document the OpenAPI document for tenants */
+export async function clientTypes(document: Record<string, unknown>): Promise<string> {
+  const { types, names } = declaredTypes(document);
+  const declarations = types.map((type, index) => declarationOf(type, types.slice(0, index), names));
+  return await formatted("api-types.ts", [HEADER, ...declarations].join("\n\n"));
 }

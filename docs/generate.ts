@@ -1,4 +1,4 @@
-/** `npm run docs`: writes the OpenAPI documents, the types of the clients, the reference of the command line, the plain manifests and the generated parts of documents. */
+/** `npm run docs`: writes the OpenAPI documents, the types and methods of the clients, the reference of the command line, the plain manifests and the generated parts of documents. */
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { cliReference } from "./cli-reference.ts";
@@ -10,6 +10,7 @@ import { GENERATED_DOCUMENTS, withGeneratedParts } from "./generated-parts.ts";
 import { chartWithVersion, plainManifests, SHARED_FILES, sharedFile } from "./kubernetes-manifests.ts";
 import { filesWithPackageNames, withPackageNames } from "./package-names.ts";
 import { SDK_PAGES, sdkPage } from "./sdk-pages.ts";
+import { sdkFiles } from "./sdk-files.ts";
 import { PYTHON_MODELS, PYTHON_VERSION, pythonModels, pythonVersion } from "./python-models.ts";
 
 const ROOT = join(import.meta.dirname, "..");
@@ -35,6 +36,9 @@ await update(
   async () => `${JSON.stringify(await describedAdmin(), null, 2)}\n`,
 );
 await update("src/lib/client/api-types.ts", async () => await clientTypes(await describedApi()));
+for (const [name, text] of await sdkFiles(await describedApi())) {
+  await update(name, async () => await Promise.resolve(text));
+}
 await update("sdk/go/models.gen.go", async () => goModels(await describedApi()));
 await update(PYTHON_MODELS, async () => pythonModels(await describedApi()));
 await update(PYTHON_VERSION, async () => await Promise.resolve(pythonVersion()));

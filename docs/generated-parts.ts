@@ -4,15 +4,16 @@
  */
 import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
-import { SignetClient } from "../src/lib/client/index.ts";
 import { SETTINGS } from "../src/config/config.ts";
 import { type MetricDescription, OWN_METRICS } from "../src/observability/metrics.ts";
 import { type View, VIEWS } from "../src/temporal/views.ts";
 import { type Promised, PROMISES } from "../test/bench/scenarios/growth/promises.ts";
 import type { Growth } from "../test/support/growth.ts";
 import { CAPACITY_PARTS } from "./capacity-tables.ts";
+import type { SdkLanguage } from "../src/api/openapi/sdk.ts";
 import { describedAdmin, describedApi, withoutReferences } from "./described-api.ts";
 import { fixedLimits, requestLimits, settableLimits } from "./limits.ts";
+import { sdkTable } from "./sdk-methods.ts";
 
 /** Documents with generated parts. */
 export const GENERATED_DOCUMENTS = [
@@ -35,6 +36,8 @@ export const GENERATED_DOCUMENTS = [
   "docs/tutorials/nextjs.md",
   "docs/verify-access-tokens.md",
   "docs/verify-webhooks.md",
+  "sdk/go/README.md",
+  "sdk/python/README.md",
 ] as const;
 
 const ROOT = join(import.meta.dirname, "..");
@@ -190,24 +193,20 @@ function operationsTable({ paths }: Pick<Described, "paths">): string {
   return ["| Request | Scope |", "| --- | --- |", ...rows].join("\n");
 }
 
-/** Returns a row with the public methods of a client-library object, and rows for its member objects. */
-function methodsBelow(name: string, object: object): string[] {
-  const methods = Object.getOwnPropertyNames(Object.getPrototypeOf(object)).filter(
-    (method) => method !== "constructor" && typeof (object as Record<string, unknown>)[method] === "function",
-  );
-  const row = `| \`${name}\` | ${methods.map((method) => `\`${method}\``).join(", ")} |`;
-  const below = Object.entries(object).filter(
-    (entry): entry is [string, object] => typeof entry[1] === "object" && entry[1] !== null,
-  );
-  return [row, ...below.flatMap(([member, value]) => methodsBelow(`${name}.${member}`, value))];
-}
-
-/** Returns the table of every client member, in the order of src/lib/client/signet-client.ts. */
-function clientTable(): string {
-  const client = new SignetClient({ baseUrl: "https://signet.example", clientId: "cl_1", clientSecret: "-" });
-  const rows = Object.entries(client).flatMap(([name, value]) => methodsBelow(name, value as object));
+/** Returns the table of the methods of an SDK, in the order of the OpenAPI document. */
+async function methodsTable(language: SdkLanguage): Promise<string> {
+  const rows = sdkTable(await describedApi(), language).map(([name, methods]) => {
+    return `| \`${name}\` | ${methods.map((method) => `\`${method}\``).join(", ")} |`;
+  });
   return ["| Member | Calls |", "| --- | --- |", ...rows].join("\n");
 }
+
+/** The parts with the methods of an SDK. */
+const METHODS_OF: Readonly<Record<string, SdkLanguage>> = {
+  "methods in TypeScript": "typescript",
+  "methods in Go": "go",
+  "methods in Python": "python",
+};
 
 /** Returns the table of the views of Temporal's list, in the order of src/temporal/views.ts. */
 function viewsTable(): string {
@@ -232,7 +231,6 @@ async function decisionList(): Promise<string> {
 /** Parts that need no document. */
 const TABLES: Readonly<Record<string, () => string>> = {
   ...CAPACITY_PARTS,
-  client: clientTable,
   growth: growthTable,
   views: viewsTable,
 };
@@ -262,6 +260,10 @@ async function part(name: string): Promise<string> {
     return requestLimits(
       withoutReferences(await describedAdmin())["paths"] as Parameters<typeof requestLimits>[0],
     );
+  }
+  const language = METHODS_OF[name];
+  if (language !== undefined) {
+    return await methodsTable(language);
   }
   const table = TABLES[name];
   if (table !== undefined) {

@@ -118,7 +118,7 @@ interface Words {
   readonly isChoice: boolean;
 }
 
-class Generator {
+export class GoModels {
   readonly #schemas: Readonly<Record<string, Schema>>;
   readonly #operations: readonly Described[];
   readonly #names: readonly string[];
@@ -232,18 +232,28 @@ class Generator {
     return `${doc}type ErrorCode string\n\nconst (\n${goValues(values)})`;
   }
 
+  /** Returns the name of the type for the query of an operation, or of another with the same parameters. */
+  queryOf({ parameters = [] }: Operation): string | undefined {
+    const key = (each: Operation["parameters"]): string =>
+      JSON.stringify((each ?? []).filter((parameter) => parameter.in === "query"));
+    const like = this.#operations.find(
+      (each) => QUERIES[each.operationId] !== undefined && key(each.parameters) === key(parameters),
+    );
+    return QUERIES[like?.operationId ?? ""];
+  }
+
   /** Returns the type of a schema that is not null. */
-  #typeOf(schema: Schema, role: Role): string {
+  typeOf(schema: Schema, role: Role): string {
     const { type, items, enum: words = [], additionalProperties: values } = schema;
     const reference = nameOf(schema);
     if (reference !== undefined) {
       return reference;
     }
     if (type === "array") {
-      return `[]${this.#typeOf(nonNull(items ?? {}), role)}`;
+      return `[]${this.typeOf(nonNull(items ?? {}), role)}`;
     }
     if (type === "object") {
-      const value = typeof values === "object" ? this.#typeOf(values, role) : "any";
+      const value = typeof values === "object" ? this.typeOf(values, role) : "any";
       const open = role === "response" ? "json.RawMessage" : "any";
       return value === "any" ? open : `map[string]${value}`;
     }
@@ -253,7 +263,7 @@ class Generator {
 
   #field(name: string, schema: Schema, { role, required, isChoice }: Place): Field {
     const inner = nonNull(schema);
-    const type = this.#typeOf(inner, role);
+    const type = this.typeOf(inner, role);
     const nullable = isNullable(schema);
     const isNil = /^(\[\]|map\[|any$|json\.RawMessage$)/.test(type);
     const tag = (omit: boolean): string => `\`json:"${name}${omit ? ",omitempty" : ""}"\``;
@@ -347,7 +357,7 @@ class Generator {
     const own = parameters.filter((each) => each.in === "query" && !OMITTED.has(each.name));
     const fields = own.map(({ name: member, description, schema }): Field & { readonly set: string } => {
       const isFlag = JSON.stringify(schema.enum) === '["true","false"]';
-      const type = isFlag ? "bool" : this.#typeOf(schema, "request");
+      const type = isFlag ? "bool" : this.typeOf(schema, "request");
       const value = `q.${goName(member)}`;
       const set =
         type === "bool"
@@ -375,5 +385,5 @@ class Generator {
 
 /** Returns the text of sdk/go/models.gen.go. @param document the OpenAPI document for tenants */
 export function goModels(document: Readonly<Record<string, unknown>>): string {
-  return new Generator(withClientNames(document as unknown as Document)).text();
+  return new GoModels(withClientNames(document as unknown as Document)).text();
 }

@@ -1,4 +1,5 @@
 /** Reads schemas and operations of the OpenAPI documents, for the generators of client-types, go-models and python-models. */
+import type { Sdk } from "../src/api/openapi/sdk.ts";
 
 /** A JSON Schema. */
 export interface Schema {
@@ -20,11 +21,16 @@ export interface Schema {
 }
 
 interface Media {
+  /** Of a request's body. */
+  readonly required?: boolean;
   readonly content?: Readonly<Record<string, { readonly schema: Schema }>>;
 }
 
 export interface Operation {
   readonly operationId: string;
+  readonly summary?: string;
+  readonly description?: string;
+  readonly "x-sdk"?: Sdk;
   readonly parameters?: readonly {
     readonly name: string;
     readonly in: string;

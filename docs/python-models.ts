@@ -55,7 +55,7 @@ const SIMPLE: Readonly<Record<string, string>> = {
 };
 
 /** Returns the type of a schema. @param quoted whether names may come before their declarations */
-function typeOf(schema: Schema, quoted = false): string {
+export function typeOf(schema: Schema, quoted = false): string {
   const { anyOf, enum: words } = schema;
   const name = nameOf(schema);
   if (name !== undefined) {

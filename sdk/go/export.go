@@ -22,6 +22,14 @@ const (
 // errUnended is an answer whose last line has no end.
 var errUnended = errors.New("its last line has no end")
 
+// DeadLetterSelection selects dead letters: by IDs, or by Filter.
+type DeadLetterSelection struct {
+	IDs    []string          `json:"ids,omitempty"`
+	Filter *DeadLetterFilter `json:"filter,omitempty"`
+	// RatePerSecond is the maximum of replays per second; 500 by default.
+	RatePerSecond int64 `json:"rate_per_second,omitempty"`
+}
+
 // Export reads all matches with their events in one streamed answer, newest first; two at once per tenant. It buffers at
 // most one dead letter and a chunk of the answer. An export that breaks off ends with an error, never as if it were
 // complete.
@@ -68,7 +76,7 @@ func (d *DeadLetters) export(ctx context.Context, query DeliveryQuery, yield fun
 	run := d.api.core
 	var silence *watch
 	response, err := perform(ctx, d.api, call{
-		method: http.MethodGet, path: deadLettersPath + "/export", query: query.values(),
+		method: http.MethodGet, path: "/v1/webhooks/dlq/export", query: query.values(),
 	}, func(ctx context.Context, e exchange) (*http.Response, error) {
 		e.header.Set("Accept", exportType)
 		// Otherwise net/http removes the length of a compressed answer.

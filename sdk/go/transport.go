@@ -47,12 +47,22 @@ type transport struct {
 	elsewhere map[string]string
 }
 
-// segment encodes an id as one segment of a path.
-func segment(id string) string { return url.PathEscape(id) }
+// at returns a path in which each {} is an id, encoded as one segment.
+func at(path string, ids ...any) string {
+	for _, id := range ids {
+		path = strings.Replace(path, "{}", url.PathEscape(fmt.Sprint(id)), 1)
+	}
+	return path
+}
 
-// get, post, patch and remove return the decoded answer.
+// get, read, post and patch return the decoded answer.
 func get[T any](ctx context.Context, t *transport, path string, query url.Values) (*T, error) {
 	return decoded[T](t.perform(ctx, call{method: http.MethodGet, path: path, query: query}))
+}
+
+// read sends a POST that changes nothing. It needs no key, under which the service would store the answer.
+func read[T any](ctx context.Context, t *transport, path string, body any) (*T, error) {
+	return decoded[T](t.perform(ctx, call{method: http.MethodPost, path: path, body: body}))
 }
 
 func post[T any](ctx context.Context, t *transport, path string, body any, options []CallOption) (*T, error) {
@@ -75,8 +85,8 @@ func (t *transport) post(ctx context.Context, path string, body any, options []C
 	return t.perform(ctx, request)
 }
 
-func (t *transport) remove(ctx context.Context, path string) error {
-	_, err := t.perform(ctx, call{method: http.MethodDelete, path: path})
+func (t *transport) remove(ctx context.Context, path string, query url.Values) error {
+	_, err := t.perform(ctx, call{method: http.MethodDelete, path: path, query: query})
 	return err
 }
 
@@ -229,6 +239,15 @@ func encodeJSON(value any) ([]byte, error) {
 		return nil, err
 	}
 	return bytes.TrimSuffix(text.Bytes(), []byte("\n")), nil
+}
+
+// values returns a query of names and values, of which empty ones are left out.
+func values(pairs ...string) url.Values {
+	query := url.Values{}
+	for i := 0; i < len(pairs); i += 2 {
+		set(query, pairs[i], pairs[i+1])
+	}
+	return query
 }
 
 // set adds a parameter of a query unless it is empty.

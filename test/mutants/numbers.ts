@@ -1,7 +1,15 @@
-/** Faults in schemas, and in how numbers of any length are read. */
+/** Faults in declarations and schemas of routes, and in how numbers of any length are read. */
 import type { Mutant } from "./mutant.ts";
 
 export const NUMBERS: readonly Mutant[] = [
+  {
+    name: "operation-without-sdk",
+    breaks: "Each operation of tenants is a method of the SDKs, or says why it is none (docs/how-to-add.md)",
+    file: "src/api/routes/events.ts",
+    find: '      sdk: "events.get",\n',
+    replace: "",
+    caughtBy: "test/machine/repository/generated-documents.test.ts",
+  },
   {
     name: "numbers-are-doubles",
     breaks: "A schema's numbers are the decimals that their texts say (docs/event-types.md)",

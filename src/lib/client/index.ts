@@ -60,19 +60,14 @@ export type {
   SubjectIdentifier,
   TestEvent,
 } from "./api-types.ts";
-export type { ComplianceFilter } from "./resources/compliance.ts";
 export {
   ComplianceProofError,
   type VerifiedEntry,
   type VerifyEntryOptions,
 } from "../transparency-log/compliance-proof.ts";
 export type { CredentialStore } from "./credential-store.ts";
-export type { RevokeLeakedOptions, RevokeOptions } from "./resources/credentials.ts";
 export type { DeadLetterExport } from "./resources/dead-letter-export.ts";
-export type { DeliveryFilter } from "./resources/deliveries.ts";
 export type { DeliveryStream, DeliveryStreamOptions } from "./resources/delivery-stream.ts";
-export type { SecretSettings } from "./resources/endpoint-secrets.ts";
-export type { EventTypeListOptions } from "./resources/event-types.ts";
 export {
   CredentialStoreError,
   type Problem,
@@ -80,11 +75,23 @@ export {
   SignetTransportError,
   type TransportFailure,
 } from "./errors.ts";
-export type { AcceptedItem, BatchItem, EventFilter, RefusedItem } from "./resources/events.ts";
 export { FileCredentialStore, parseCredential, serializeCredential } from "./file-credential-store.ts";
 export type { IdempotentOptions } from "./idempotency.ts";
 export type { List, Page, PageOptions } from "./paging.ts";
-export type { ReplayPace, ReplaySelection } from "./resources/replays.ts";
+export type {
+  AcceptedItem,
+  BatchItem,
+  ComplianceFilter,
+  DeliveryFilter,
+  EventFilter,
+  EventTypeListOptions,
+  RefusedItem,
+  ReplayPace,
+  ReplaySelection,
+  RevokeLeakedOptions,
+  RevokeOptions,
+  SecretSettings,
+} from "./resources/types.ts";
 export { RawJson } from "./raw-json.ts";
 export type { RetryPolicy } from "./retry.ts";
 export type { Clock, Fetch, Runtime, Warn, Warning } from "./runtime.ts";

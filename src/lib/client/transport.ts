@@ -71,11 +71,6 @@ function isSafeToRepeat({ method, idempotencyKey, repeatable = false }: ApiCall)
   return method === "GET" || method === "DELETE" || idempotencyKey !== undefined || repeatable;
 }
 
-/** Encodes an id as one path segment. */
-export function segment(id: string): string {
-  return encodeURIComponent(id);
-}
-
 interface Attempt<T> {
   readonly token: AccessToken;
   /** Earlier ones. */

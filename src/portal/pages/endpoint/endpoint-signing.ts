@@ -5,7 +5,7 @@ import { JsonText } from "../../../api/in-process.ts";
 import { spliceMember } from "../../../http/raw-json.ts";
 import type { SignetServer } from "../../../http/types.ts";
 import type { EndpointSecretVersions } from "../../../lib/client/api-types.ts";
-import type { SecretSettings } from "../../../lib/client/resources/endpoint-secrets.ts";
+import type { SecretSettings } from "../../../lib/client/resources/types.ts";
 import { type SignetError, validationFailed } from "../../../domain/errors.ts";
 import { SEE_OTHER } from "../../context.ts";
 import { areaField, lineField } from "../../fields.ts";
