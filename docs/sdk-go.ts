@@ -6,8 +6,8 @@ import {
   type Argument,
   camelCase,
   className,
+  fullText,
   goMethod,
-  inThirdPerson,
   isNumber,
   type Method,
   methodsIn,
@@ -82,8 +82,8 @@ class MethodText {
   }
 
   #doc(name: string): string {
-    const { text, verb, query, body } = this.#method;
-    const sentence = inThirdPerson(text).replaceAll("`", "");
+    const { verb, query, body } = this.#method;
+    const sentence = fullText(this.#method).replaceAll("`", "");
     const optional = [...(this.#queryType() === undefined ? query : []), ...(body?.members ?? [])].filter(
       ({ required }) => !required,
     );

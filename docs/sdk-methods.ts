@@ -72,8 +72,8 @@ export interface Method {
   readonly isKeyed: boolean;
   /** Whether a POST is safe to repeat without a key. */
   readonly isRepeatable: boolean;
-  /** Sentences; the first one begins with a verb in the imperative. */
-  readonly text: string;
+  /** Sentences without full stops; the first one begins with a verb in the imperative. */
+  readonly sentences: readonly string[];
 }
 
 export interface Resource {
@@ -94,9 +94,6 @@ function declaredMethods(sdk: Sdk | undefined): SdkMethod[] {
         : [],
   );
 }
-
-/** Sentences of a description in a docstring, which keeps the packages small. The API's reference has the others. */
-const SENTENCES_MAX = 2;
 
 /** Returns sentences without their full stops. */
 function sentencesOf(text: string): string[] {
@@ -212,7 +209,7 @@ class Reader {
       ...this.#answer(operation, sdk),
       isKeyed: verb === "POST" && sdk.repeat === undefined,
       isRepeatable: sdk.repeat === "safe" || sdk.repeat === "read",
-      text: `${sdk.text ?? [summary, ...sentencesOf(description).slice(0, SENTENCES_MAX)].join(". ")}.`,
+      sentences: sdk.text === undefined ? [summary, ...sentencesOf(description)] : [sdk.text],
     };
   }
 }
@@ -259,15 +256,21 @@ export function methodsIn(
 }
 
 /** Returns a text whose first verb is in the third person: "Lists the endpoints". */
-export function inThirdPerson(text: string): string {
+function inThirdPerson(text: string): string {
   return text.replace(/^\w+/, (verb) =>
     /(s|x|z|ch|sh|o)$/.test(verb) ? `${verb}es` : verb.replace(/([^aeiou])y$/, "$1ie").concat("s"),
   );
 }
 
-/** Returns the text in the third person, for a language whose methods are retried as they declare. */
-export function textOf({ text, sdk }: Method): string {
-  return inThirdPerson(text) + (sdk.repeat === "never" ? " Not retried if its answer is lost." : "");
+/** Returns all sentences, the first one in the third person. */
+export function fullText({ sentences }: Method): string {
+  return inThirdPerson(`${sentences.join(". ")}.`);
+}
+
+/** Returns the summary and a sentence of the description, for packages with a limit: the API's reference has the others. */
+export function shortText({ sentences, sdk }: Method): string {
+  const note = sdk.repeat === "never" ? ["Not retried if its answer is lost"] : [];
+  return inThirdPerson(`${[...sentences.slice(0, 2), ...note].join(". ")}.`);
 }
 
 /** Returns the words of a name in camel or snake case, in lower case. */

@@ -9,7 +9,7 @@ import {
   methodsIn,
   type Resource,
   sdkResources,
-  textOf,
+  shortText,
   wordsOf,
 } from "./sdk-methods.ts";
 
@@ -106,7 +106,7 @@ class MethodText {
   }
 
   #doc(): string[] {
-    const words = textOf(this.#method).replaceAll("`", "``");
+    const words = shortText(this.#method).replaceAll("`", "``");
     const [, first = "", others = ""] = /^(.*?[.!?])(?: (?=[A-Z`])(.*))?$/.exec(words) ?? [];
     const indent = "        ";
     return others === ""

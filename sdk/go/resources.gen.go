@@ -11,7 +11,7 @@ import (
 type Endpoints struct{ api *transport }
 
 // Create registers an endpoint. The secret is shown only in this response. The service sends a signed ping to the URL
-// at once.
+// at once. The endpoint is PENDING and gets no events until it answers a ping with 200 within 5 seconds.
 func (e *Endpoints) Create(
 	ctx context.Context, endpoint NewEndpoint, options ...CallOption,
 ) (*RegisteredEndpoint, error) {
@@ -29,7 +29,8 @@ func (e *Endpoints) Get(ctx context.Context, id string) (*Endpoint, error) {
 }
 
 // Update changes an endpoint. Absent members stay unchanged; null removes an optional member. A new URL must answer the
-// challenge again: the endpoint is PENDING until then. Members that are nil stay.
+// challenge again: the endpoint is PENDING until then. With another scheme, host or port, the secret of an
+// authentication must be sent again, or authentication be null. Members that are nil stay.
 func (e *Endpoints) Update(ctx context.Context, id string, change EndpointChange) (*Endpoint, error) {
 	return patch[Endpoint](ctx, e.api, at("/v1/webhooks/endpoints/{}", id), change)
 }
@@ -237,7 +238,8 @@ func (d *Deliveries) Cancel(ctx context.Context, id string, options ...CallOptio
 }
 
 // Stats counts the deliveries of the last 24 hours, by hour. Returns volume, success, attempts and latency for all
-// endpoints or for one. Counts are exact. The endpointID may be empty.
+// endpoints or for one. Counts are exact. Latencies of an hour with more than 1,000 deliveries cover the newest 1,000:
+// complete is false. The numbers may be 30 seconds old. The endpointID may be empty.
 func (d *Deliveries) Stats(ctx context.Context, endpointID string) ([]DeliveryHour, error) {
 	return dataOf(get[data[DeliveryHour]](ctx, d.api, "/v1/webhooks/stats", values("endpoint_id", endpointID)))
 }
@@ -372,7 +374,8 @@ func (c *Credentials) List() List[Credential] {
 }
 
 // Create creates a credential, or a replacement. The secret is shown only in this response. Belongs to the caller's own
-// principal unless principal_id names another.
+// principal unless principal_id names another. With replaces, the old credential stays valid for overlap_seconds and
+// then ends. With mutual TLS, a production principal needs san_uri or certificate_thumbprints.
 func (c *Credentials) Create(
 	ctx context.Context, credential NewCredential, options ...CallOption,
 ) (*CreatedCredential, error) {
@@ -425,7 +428,9 @@ func (c *Credentials) RevokeSigningSecrets(
 }
 
 // Revoke revokes a credential everywhere at once. For emergencies: one call, with an optional body. The credential gets
-// no new tokens, and every edge rejects its existing tokens within 250 ms. The reason may be empty.
+// no new tokens, and every edge rejects its existing tokens within 250 ms. The receipt says which processes have
+// applied the revocation, and names its entry in the compliance log. A repeated request returns the same revocation.
+// The reason may be empty.
 func (c *Credentials) Revoke(
 	ctx context.Context, id, reason string, options ...CallOption,
 ) (*Revocation, error) {
@@ -438,7 +443,8 @@ func (c *Credentials) Revoke(
 // RevokeLeaked revokes by what leaked. For emergencies: takes what a leak report names, finds the tenant's object and
 // revokes it. A client secret is found by its MAC, in any version; a signing secret ends in the version that leaked; a
 // whole token ends alone, also by its signature after its end; a certificate ends the tenant's credentials that name
-// it. The reason may be empty.
+// it. A jti alone does not prove whose token it is. Objects of other tenants get the same 404 as unknown ones. The
+// reason may be empty.
 func (c *Credentials) RevokeLeaked(
 	ctx context.Context, target, reason string, options ...CallOption,
 ) (*LeakRevocation, error) {
@@ -454,7 +460,7 @@ type Streams struct{ api *transport }
 
 // Create creates a stream of security events. Tells a receiver of revocations and changes of credentials. A push stream
 // has an endpoint of its own: the service sends it a verification event at once, and its tokens wait until it answers
-// 202.
+// 202. Without delivery, the receiver polls.
 func (s *Streams) Create(ctx context.Context, stream NewStream, options ...CallOption) (*Stream, error) {
 	return post[Stream](ctx, s.api, "/v1/ssf/streams", stream, options)
 }
@@ -469,7 +475,9 @@ func (s *Streams) List(ctx context.Context) ([]Stream, error) {
 	return itemsOf(get[[]Stream](ctx, s.api, "/v1/ssf/streams", nil))
 }
 
-// Update changes a stream. Absent members stay unchanged. The delivery method cannot change. Members that are nil stay.
+// Update changes a stream. Absent members stay unchanged. The delivery method cannot change. A new URL is verified
+// before tokens are sent to it. With another scheme, host or port, authorization_header must be sent again, or be null.
+// Members that are nil stay.
 func (s *Streams) Update(ctx context.Context, id string, change StreamChange) (*Stream, error) {
 	change.StreamID = id
 	return patch[Stream](ctx, s.api, "/v1/ssf/streams", change)
@@ -487,7 +495,7 @@ func (s *Streams) Status(ctx context.Context, id string) (*StreamStatus, error) 
 }
 
 // SetStatus sets the status of a stream. enabled, paused or disabled. A paused stream holds its tokens for 7 days, and
-// a disabled one gets none. The reason may be empty.
+// a disabled one gets none. Enabling sends what was held. The reason may be empty.
 func (s *Streams) SetStatus(
 	ctx context.Context, id string, status StreamStatusStatus, reason string, options ...CallOption,
 ) (*StreamStatus, error) {
@@ -513,6 +521,7 @@ func (s *Streams) AddSubject(
 }
 
 // RemoveSubject removes a subject from a stream. Its events are not sent. Removing a principal removes its credentials.
+// Subjects match if they are identical.
 func (s *Streams) RemoveSubject(
 	ctx context.Context, id string, subject SubjectIdentifier, options ...CallOption,
 ) error {
@@ -535,8 +544,9 @@ func (s *Streams) Verify(ctx context.Context, id, state string, options ...CallO
 	return err
 }
 
-// Poll polls for security events. RFC 8936: acknowledges tokens, and returns the oldest of the others. Without any, the
-// answer takes up to 20 seconds, unless the body has returnImmediately.
+// Poll polls for security events. RFC 8936: acknowledges tokens, and returns the oldest of the others; without any,
+// after up to 20 seconds, unless the body has returnImmediately. A token comes again until it is acknowledged, for 7
+// days. Beyond 10,000 unacknowledged tokens the stream is disabled.
 func (s *Streams) Poll(ctx context.Context, id string, request PollRequest) (*PollAnswer, error) {
 	return read[PollAnswer](ctx, s.api, at("/v1/ssf/poll/{}", id), request)
 }

@@ -229,7 +229,7 @@ function registerPolling(server: SignetServer, polls: PollService): void {
       scopes: READ,
       summary: "Poll for security events",
       description:
-        "RFC 8936: acknowledges tokens, and returns the oldest of the others. Without any, the answer takes up to 20 seconds, unless the body has `returnImmediately`. A token comes again until it is acknowledged, for 7 days. Beyond 10,000 unacknowledged tokens the stream is disabled.",
+        "RFC 8936: acknowledges tokens, and returns the oldest of the others; without any, after up to 20 seconds, unless the body has `returnImmediately`. A token comes again until it is acknowledged, for 7 days. Beyond 10,000 unacknowledged tokens the stream is disabled.",
       errors: ["NOT_FOUND", "RATE_LIMITED"],
       requestExamples: { "at once": { returnImmediately: true } },
       params: PollParams,

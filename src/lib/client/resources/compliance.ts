@@ -12,10 +12,7 @@ import { type ByHand, Resource, at } from "./resource.ts";
 
 /** The tenant's compliance log. */
 export class Compliance extends Resource {
-  /**
-   * Lists the tenant's entries of the compliance log. Newest first; can be filtered by type and time. Entries
-   * are never changed or removed.
-   */
+  /** Lists the tenant's entries of the compliance log. Newest first; can be filtered by type and time. */
   list(filter: ComplianceQuery & PageOptions = {}): List<ComplianceEntry> {
     return this.pages("/v1/compliance/entries", filter);
   }
@@ -28,10 +25,7 @@ export class Compliance extends Resource {
     return await this.request("GET", at`/v1/compliance/entries/${index}`, options);
   }
 
-  /**
-   * Reads the newest signed checkpoint. A signed note (c2sp.org/tlog-checkpoint) over the whole log. With
-   * `Accept: text/plain`, returns the note alone.
-   */
+  /** Reads the newest signed checkpoint. A signed note (c2sp.org/tlog-checkpoint) over the whole log. */
   async checkpoint(options: CallOptions = {}): Promise<ComplianceCheckpoint> {
     return await this.request("GET", "/v1/compliance/checkpoint", options);
   }

@@ -21,17 +21,14 @@ export class Credentials extends Resource {
     return this.pages("/v1/credentials", filter);
   }
 
-  /**
-   * Creates a credential, or a replacement. The secret is shown only in this response. Belongs to the caller's
-   * own principal unless `principal_id` names another.
-   */
+  /** Creates a credential, or a replacement. The secret is shown only in this response. */
   async create(credential: NewCredential = {}, options: IdempotentOptions = {}): Promise<CreatedCredential> {
     return await this.post("/v1/credentials", credential, options);
   }
 
   /**
    * Reads a credential with the versions of its secret. The versions say which secret is in use and when the
-   * next rotation is due. `last_used_at` shows whether an old secret is still used.
+   * next rotation is due.
    */
   async get(id: string, options: CallOptions = {}): Promise<CredentialDetails> {
     return await this.request("GET", at`/v1/credentials/${id}`, options);
@@ -39,7 +36,7 @@ export class Credentials extends Resource {
 
   /**
    * Sets whether a credential must sign its events. With `signature_required`, only signed events of this
-   * credential are accepted. The credential needs a signing secret first.
+   * credential are accepted.
    */
   async requireSignature(id: string, required: boolean, options: CallOptions = {}): Promise<Credential> {
     return await this.request("PATCH", at`/v1/credentials/${id}`, options, {
@@ -49,7 +46,7 @@ export class Credentials extends Resource {
 
   /**
    * Creates a credential's signing secret, or its next version. A producer signs its requests with this secret,
-   * instead of using a token or in addition to one. The previous version stays valid for `overlap_seconds`.
+   * instead of using a token or in addition to one.
    */
   async createSigningSecret(
     id: string,
@@ -103,10 +100,7 @@ export class Credentials extends Resource {
     return data;
   }
 
-  /**
-   * Revokes a credential everywhere at once. For emergencies: one call, with an optional body. The credential
-   * gets no new tokens, and every edge rejects its existing tokens within 250 ms.
-   */
+  /** Revokes a credential everywhere at once. For emergencies: one call, with an optional body. */
   async revoke(
     id: string,
     {
@@ -125,9 +119,7 @@ export class Credentials extends Resource {
 
   /**
    * Revokes by what leaked. For emergencies: takes what a leak report names, finds the tenant's object and
-   * revokes it. A client secret is found by its MAC, in any version; a signing secret ends in the version that
-   * leaked; a whole token ends alone, also by its signature after its end; a certificate ends the tenant's
-   * credentials that name it.
+   * revokes it.
    */
   async revokeLeaked(
     target: string,

@@ -17,18 +17,12 @@ import type { ReplayPace, ReplaySelection } from "./types.ts";
 
 /** The deliveries that have failed 17 times, for 7 days. A dead letter has the id of its delivery. */
 export class DeadLetters extends Resource {
-  /**
-   * Reads the dead-letter queue. In the order of their death, newest first, including their events. A dead
-   * letter can be replayed for 7 days, until `expires_at`.
-   */
+  /** Reads the dead-letter queue. In the order of their death, newest first, including their events. */
   list(filter: DeliveryQuery & PageOptions = {}): List<DeadLetter> {
     return this.pages("/v1/webhooks/dlq", filter);
   }
 
-  /**
-   * Reads the length and the age of the dead-letter queue. Of all endpoints, or of one. The total is a stored
-   * count.
-   */
+  /** Reads the length and the age of the dead-letter queue. Of all endpoints, or of one. */
   async summary(endpointId?: string, options: CallOptions = {}): Promise<DeadLetterSummary> {
     return await this.request("GET", "/v1/webhooks/dlq/summary", options, {
       query: { endpoint_id: endpointId },

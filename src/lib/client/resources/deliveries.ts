@@ -7,7 +7,7 @@ import { type ByHand, Resource, all, at } from "./resource.ts";
 
 /** The deliveries of events to endpoints, and their attempts. */
 export class Deliveries extends Resource {
-  /** Lists deliveries. Newest first. A delivery sends one event to one endpoint. */
+  /** Lists deliveries. Newest first. */
   list(filter: DeliveryQuery & PageOptions = {}): List<Delivery> {
     return this.pages("/v1/webhooks/deliveries", filter);
   }
@@ -40,24 +40,20 @@ export class Deliveries extends Resource {
 
   /**
    * Resends a delivery. Starts a new cycle of 17 attempts for a `DELIVERED`, `CANCELLED` or `EXPIRED` delivery,
-   * with the same `webhook-id`. A receiver that removes duplicates by it ignores what it has processed. Not
-   * retried if its answer is lost.
+   * with the same `webhook-id`. Not retried if its answer is lost.
    */
   async resend(id: string, options: CallOptions = {}): Promise<Delivery> {
     return await this.request("POST", at`/v1/webhooks/deliveries/${id}/resend`, options);
   }
 
-  /**
-   * Cancels a delivery. No more attempts are made. A request already in flight may still arrive. Not retried if
-   * its answer is lost.
-   */
+  /** Cancels a delivery. No more attempts are made. Not retried if its answer is lost. */
   async cancel(id: string, options: CallOptions = {}): Promise<Delivery> {
     return await this.request("POST", at`/v1/webhooks/deliveries/${id}/cancel`, options);
   }
 
   /**
    * Counts the deliveries of the last 24 hours, by hour. Returns volume, success, attempts and latency for all
-   * endpoints or for one. Counts are exact.
+   * endpoints or for one.
    */
   async stats({
     endpoint_id,

@@ -31,8 +31,7 @@ export class EndpointSecrets extends Resource {
 
   /**
    * Sets how an endpoint signs and how often its secret rotates. `ed25519` adds `v1a` signatures, which
-   * receivers verify with a public key. With `rotation_days` the secret rotates on schedule; with a `recipient`
-   * the new secret is encrypted to that key.
+   * receivers verify with a public key.
    */
   async update(
     endpointId: string,
@@ -44,10 +43,7 @@ export class EndpointSecrets extends Resource {
     });
   }
 
-  /**
-   * Rotates an endpoint's secret. Both secrets sign for `overlap_seconds`. Use 0 for a compromised secret:
-   * every earlier one stops signing at once.
-   */
+  /** Rotates an endpoint's secret. Both secrets sign for `overlap_seconds`. */
   async rotate(
     endpointId: string,
     rotation: SecretRotation = {},
@@ -74,10 +70,7 @@ export class Endpoints extends Resource {
     this.secrets = new EndpointSecrets(transport);
   }
 
-  /**
-   * Registers an endpoint. The secret is shown only in this response. The service sends a signed ping to the
-   * URL at once.
-   */
+  /** Registers an endpoint. The secret is shown only in this response. */
   async create(endpoint: NewEndpoint, options: IdempotentOptions = {}): Promise<RegisteredEndpoint> {
     return await this.post("/v1/webhooks/endpoints", endpoint, options);
   }
@@ -87,18 +80,12 @@ export class Endpoints extends Resource {
     return this.pages("/v1/webhooks/endpoints", filter);
   }
 
-  /**
-   * Reads an endpoint. `verification` shows the progress of the challenge. `disabled_reason` says why nothing
-   * is sent.
-   */
+  /** Reads an endpoint. `verification` shows the progress of the challenge. */
   async get(id: string, options: CallOptions = {}): Promise<Endpoint> {
     return await this.request("GET", at`/v1/webhooks/endpoints/${id}`, options);
   }
 
-  /**
-   * Changes an endpoint. Absent members stay unchanged; `null` removes an optional member. A new URL must
-   * answer the challenge again: the endpoint is `PENDING` until then.
-   */
+  /** Changes an endpoint. Absent members stay unchanged; `null` removes an optional member. */
   async update(id: string, change: EndpointChange, options: CallOptions = {}): Promise<Endpoint> {
     return await this.request("PATCH", at`/v1/webhooks/endpoints/${id}`, options, { body: change });
   }
@@ -124,35 +111,25 @@ export class Endpoints extends Resource {
     return await this.post(at`/v1/webhooks/endpoints/${id}/enable`, undefined, options);
   }
 
-  /**
-   * Disables an endpoint. Nothing is sent to it. Events for it become dead letters, which can be replayed for 7
-   * days.
-   */
+  /** Disables an endpoint. Nothing is sent to it. */
   async disable(id: string, options: IdempotentOptions = {}): Promise<Endpoint> {
     return await this.post(at`/v1/webhooks/endpoints/${id}/disable`, undefined, options);
   }
 
-  /**
-   * Sends a test event. The event is delivered like any other, but only to this endpoint. Its type is
-   * `endpoint.test` by default.
-   */
+  /** Sends a test event. The event is delivered like any other, but only to this endpoint. */
   async test(id: string, event: TestEvent = {}, options: IdempotentOptions = {}): Promise<Delivery> {
     return await this.post(at`/v1/webhooks/endpoints/${id}/test`, event, options);
   }
 
   /**
    * Grades a receiver. Sends requests that a correct receiver must accept or reject (a wrong signature, an old
-   * timestamp, a repetition …) and reports its responses, within two minutes. An endpoint can have one running
-   * grade at a time.
+   * timestamp, a repetition …) and reports its responses, within two minutes.
    */
   async grade(id: string, options: IdempotentOptions = {}): Promise<Grade> {
     return await this.post(at`/v1/webhooks/endpoints/${id}/grade`, undefined, options);
   }
 
-  /**
-   * Lists the grades of a receiver. Newest first; the newest 20 are kept. Each has its score but not its
-   * report.
-   */
+  /** Lists the grades of a receiver. Newest first; the newest 20 are kept. */
   listGrades(id: string, filter: PageOptions = {}): List<GradeSummary> {
     return this.pages(at`/v1/webhooks/endpoints/${id}/grades`, filter);
   }

@@ -13,10 +13,7 @@ import { Resource, at } from "./resource.ts";
 
 /** The types of events, with their schemas. */
 export class EventTypes extends Resource {
-  /**
-   * Adds an event type to the catalogue. With a JSON Schema, events of the type are validated when published.
-   * Types outside the catalogue can be published too.
-   */
+  /** Adds an event type to the catalogue. With a JSON Schema, events of the type are validated when published. */
   async create(type: NewEventType, options: IdempotentOptions = {}): Promise<EventType> {
     return await this.post("/v1/webhooks/event-types", type, options);
   }
@@ -31,7 +28,7 @@ export class EventTypes extends Resource {
     return await this.request("PATCH", at`/v1/webhooks/event-types/${name}`, options, { body: change });
   }
 
-  /** Removes an event type from the catalogue. Removes all versions of its schema. Published events stay. */
+  /** Removes an event type from the catalogue. Removes all versions of its schema. */
   async delete(name: string, options: CallOptions = {}): Promise<void> {
     await this.request("DELETE", at`/v1/webhooks/event-types/${name}`, options);
   }

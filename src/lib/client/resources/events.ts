@@ -39,10 +39,7 @@ export class Events extends Resource {
     return await this.request("GET", at`/v1/events/${id}`, options);
   }
 
-  /**
-   * Erases an event's content. Destroys the event's data and the receivers' responses to it. Waiting deliveries
-   * end as `CANCELLED`.
-   */
+  /** Erases an event's content. Destroys the event's data and the receivers' responses to it. */
   async eraseContent(id: string, options: CallOptions = {}): Promise<void> {
     await this.request("DELETE", at`/v1/events/${id}/content`, options);
   }

@@ -41,11 +41,7 @@ export class Replays extends Resource {
     return await this.request("GET", at`/v1/webhooks/replays/${id}/outcomes`, options);
   }
 
-  /**
-   * Lists the items of a replay job with their results. In the order of replay. `outcome` says what a replay
-   * has come to: `RETRYING` after a failed attempt, `FAILED` if it is a dead letter again, `WAITING` before the
-   * first outcome.
-   */
+  /** Lists the items of a replay job with their results. In the order of replay. */
   items(
     id: string,
     filter: {

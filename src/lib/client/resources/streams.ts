@@ -15,11 +15,7 @@ import { Resource, at } from "./resource.ts";
 
 /** The streams of security events (OpenID Shared Signals Framework 1.0). */
 export class Streams extends Resource {
-  /**
-   * Creates a stream of security events. Tells a receiver of revocations and changes of credentials. A push
-   * stream has an endpoint of its own: the service sends it a verification event at once, and its tokens wait
-   * until it answers 202.
-   */
+  /** Creates a stream of security events. Tells a receiver of revocations and changes of credentials. */
   async create(stream: NewStream = {}, options: IdempotentOptions = {}): Promise<Stream> {
     return await this.post("/v1/ssf/streams", stream, options);
   }
@@ -34,7 +30,7 @@ export class Streams extends Resource {
     return await this.request("GET", "/v1/ssf/streams", options);
   }
 
-  /** Changes a stream. Absent members stay unchanged. The delivery method cannot change. */
+  /** Changes a stream. Absent members stay unchanged. */
   async update(
     id: string,
     change: Omit<StreamChange, "stream_id">,
@@ -43,7 +39,7 @@ export class Streams extends Resource {
     return await this.request("PATCH", "/v1/ssf/streams", options, { body: { ...change, stream_id: id } });
   }
 
-  /** Deletes a stream. Nothing more is sent. Waiting deliveries end as `CANCELLED`. */
+  /** Deletes a stream. Nothing more is sent. */
   async delete(id: string, options: CallOptions = {}): Promise<void> {
     await this.request("DELETE", "/v1/ssf/streams", options, { query: { stream_id: id } });
   }
@@ -56,10 +52,7 @@ export class Streams extends Resource {
     return await this.request("GET", "/v1/ssf/status", options, { query: { stream_id: id } });
   }
 
-  /**
-   * Sets the status of a stream. `enabled`, `paused` or `disabled`. A paused stream holds its tokens for 7
-   * days, and a disabled one gets none.
-   */
+  /** Sets the status of a stream. `enabled`, `paused` or `disabled`. */
   async setStatus(
     id: string,
     change: Omit<StreamStatusChange, "stream_id">,
@@ -76,7 +69,7 @@ export class Streams extends Resource {
     await this.post("/v1/ssf/subjects/add", { subject, stream_id: id }, options);
   }
 
-  /** Removes a subject from a stream. Its events are not sent. Removing a principal removes its credentials. */
+  /** Removes a subject from a stream. Its events are not sent. */
   async removeSubject(
     id: string,
     subject: SubjectIdentifier,
@@ -85,10 +78,7 @@ export class Streams extends Resource {
     await this.post("/v1/ssf/subjects/remove", { subject, stream_id: id }, options);
   }
 
-  /**
-   * Sends a verification event over a stream. The event contains `state`. Once in `min_verification_interval`
-   * seconds.
-   */
+  /** Sends a verification event over a stream. The event contains `state`. */
   async verify(
     id: string,
     {
@@ -103,8 +93,8 @@ export class Streams extends Resource {
   }
 
   /**
-   * Polls for security events. RFC 8936: acknowledges tokens, and returns the oldest of the others. Without
-   * any, the answer takes up to 20 seconds, unless the body has `returnImmediately`.
+   * Polls for security events. RFC 8936: acknowledges tokens, and returns the oldest of the others; without
+   * any, after up to 20 seconds, unless the body has `returnImmediately`.
    */
   async poll(id: string, request: PollRequest = {}, options: CallOptions = {}): Promise<PollAnswer> {
     return await this.request("POST", at`/v1/ssf/poll/${id}`, options, { body: request, repeatable: true });

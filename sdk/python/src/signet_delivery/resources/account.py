@@ -44,8 +44,7 @@ class Credentials(Resource):
     ) -> models.CreatedCredential:
         """Creates a credential, or a replacement.
 
-        The secret is shown only in this response. Belongs to the caller's own principal unless
-        ``principal_id`` names another.
+        The secret is shown only in this response.
         """
         answer = self._transport.post("/v1/credentials", credential or {}, key=new_key(idempotency_key))
         return cast(models.CreatedCredential, answer)
@@ -53,8 +52,7 @@ class Credentials(Resource):
     def get(self, id: str) -> models.CredentialDetails:
         """Reads a credential with the versions of its secret.
 
-        The versions say which secret is in use and when the next rotation is due. ``last_used_at`` shows
-        whether an old secret is still used.
+        The versions say which secret is in use and when the next rotation is due.
         """
         answer = self._transport.get(f"/v1/credentials/{segment(id)}")
         return cast(models.CredentialDetails, answer)
@@ -62,8 +60,7 @@ class Credentials(Resource):
     def require_signature(self, id: str, required: bool) -> models.Credential:
         """Sets whether a credential must sign its events.
 
-        With ``signature_required``, only signed events of this credential are accepted. The credential needs
-        a signing secret first.
+        With ``signature_required``, only signed events of this credential are accepted.
         """
         answer = self._transport.patch(f"/v1/credentials/{segment(id)}", present(signature_required=required))
         return cast(models.Credential, answer)
@@ -77,8 +74,7 @@ class Credentials(Resource):
     ) -> models.CreatedSigningSecret:
         """Creates a credential's signing secret, or its next version.
 
-        A producer signs its requests with this secret, instead of using a token or in addition to one. The
-        previous version stays valid for ``overlap_seconds``.
+        A producer signs its requests with this secret, instead of using a token or in addition to one.
         """
         answer = self._transport.post(
             f"/v1/credentials/{segment(id)}/signing-secret",
@@ -116,8 +112,7 @@ class Credentials(Resource):
     def revoke(self, id: str, *, reason: Optional[str] = None) -> models.Revocation:
         """Revokes a credential everywhere at once.
 
-        For emergencies: one call, with an optional body. The credential gets no new tokens, and every edge
-        rejects its existing tokens within 250 ms.
+        For emergencies: one call, with an optional body.
         """
         answer = self._transport.post(
             f"/v1/credentials/{segment(id)}/revoke",
@@ -135,10 +130,7 @@ class Credentials(Resource):
     ) -> models.LeakRevocation:
         """Revokes by what leaked.
 
-        For emergencies: takes what a leak report names, finds the tenant's object and revokes it. A client
-        secret is found by its MAC, in any version; a signing secret ends in the version that leaked; a whole
-        token ends alone, also by its signature after its end; a certificate ends the tenant's credentials
-        that name it.
+        For emergencies: takes what a leak report names, finds the tenant's object and revokes it.
         """
         answer = self._transport.post(
             "/v1/revocations",
@@ -161,7 +153,7 @@ class Compliance(Resource):
     ) -> PagedList[models.ComplianceEntry]:
         """Lists the tenant's entries of the compliance log.
 
-        Newest first; can be filtered by type and time. Entries are never changed or removed.
+        Newest first; can be filtered by type and time.
         """
         return PagedList(
             self._transport,
@@ -180,8 +172,7 @@ class Compliance(Resource):
     def checkpoint(self) -> models.ComplianceCheckpoint:
         """Reads the newest signed checkpoint.
 
-        A signed note (c2sp.org/tlog-checkpoint) over the whole log. With ``Accept: text/plain``, returns the
-        note alone.
+        A signed note (c2sp.org/tlog-checkpoint) over the whole log.
         """
         answer = self._transport.get("/v1/compliance/checkpoint")
         return cast(models.ComplianceCheckpoint, answer)

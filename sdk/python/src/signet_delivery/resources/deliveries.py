@@ -29,7 +29,7 @@ class Deliveries(Resource):
     ) -> PagedList[models.Delivery]:
         """Lists deliveries.
 
-        Newest first. A delivery sends one event to one endpoint.
+        Newest first.
         """
         return PagedList(
             self._transport,
@@ -77,8 +77,7 @@ class Deliveries(Resource):
         """Resends a delivery.
 
         Starts a new cycle of 17 attempts for a ``DELIVERED``, ``CANCELLED`` or ``EXPIRED`` delivery, with the
-        same ``webhook-id``. A receiver that removes duplicates by it ignores what it has processed. Not
-        retried if its answer is lost.
+        same ``webhook-id``. Not retried if its answer is lost.
         """
         answer = self._transport.post(f"/v1/webhooks/deliveries/{segment(id)}/resend")
         return cast(models.Delivery, answer)
@@ -86,8 +85,7 @@ class Deliveries(Resource):
     def cancel(self, id: str) -> models.Delivery:
         """Cancels a delivery.
 
-        No more attempts are made. A request already in flight may still arrive. Not retried if its answer is
-        lost.
+        No more attempts are made. Not retried if its answer is lost.
         """
         answer = self._transport.post(f"/v1/webhooks/deliveries/{segment(id)}/cancel")
         return cast(models.Delivery, answer)
@@ -95,7 +93,7 @@ class Deliveries(Resource):
     def stats(self, *, endpoint_id: Optional[str] = None) -> List[models.DeliveryHour]:
         """Counts the deliveries of the last 24 hours, by hour.
 
-        Returns volume, success, attempts and latency for all endpoints or for one. Counts are exact.
+        Returns volume, success, attempts and latency for all endpoints or for one.
         """
         answer = self._transport.get("/v1/webhooks/stats", {"endpoint_id": endpoint_id})
         return cast(List[models.DeliveryHour], answer["data"])
@@ -156,8 +154,7 @@ class Replays(Resource):
     ) -> PagedList[models.ReplayItem]:
         """Lists the items of a replay job with their results.
 
-        In the order of replay. ``outcome`` says what a replay has come to: ``RETRYING`` after a failed
-        attempt, ``FAILED`` if it is a dead letter again, ``WAITING`` before the first outcome.
+        In the order of replay.
         """
         return PagedList(
             self._transport,
@@ -210,8 +207,7 @@ class DeadLetters(Resource):
     ) -> PagedList[models.DeadLetter]:
         """Reads the dead-letter queue.
 
-        In the order of their death, newest first, including their events. A dead letter can be replayed for 7
-        days, until ``expires_at``.
+        In the order of their death, newest first, including their events.
         """
         return PagedList(
             self._transport,
@@ -234,7 +230,7 @@ class DeadLetters(Resource):
     def summary(self, *, endpoint_id: Optional[str] = None) -> models.DeadLetterSummary:
         """Reads the length and the age of the dead-letter queue.
 
-        Of all endpoints, or of one. The total is a stored count.
+        Of all endpoints, or of one.
         """
         answer = self._transport.get("/v1/webhooks/dlq/summary", {"endpoint_id": endpoint_id})
         return cast(models.DeadLetterSummary, answer)

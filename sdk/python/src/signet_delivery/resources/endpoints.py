@@ -23,8 +23,7 @@ class EndpointSecrets(Resource):
     def update(self, endpoint_id: str, change: models.SecretSettings) -> models.EndpointSecretVersions:
         """Sets how an endpoint signs and how often its secret rotates.
 
-        ``ed25519`` adds ``v1a`` signatures, which receivers verify with a public key. With ``rotation_days``
-        the secret rotates on schedule; with a ``recipient`` the new secret is encrypted to that key.
+        ``ed25519`` adds ``v1a`` signatures, which receivers verify with a public key.
         """
         answer = self._transport.patch(f"/v1/webhooks/endpoints/{segment(endpoint_id)}/secret", change)
         return cast(models.EndpointSecretVersions, answer)
@@ -38,8 +37,7 @@ class EndpointSecrets(Resource):
     ) -> models.RotatedEndpointSecret:
         """Rotates an endpoint's secret.
 
-        Both secrets sign for ``overlap_seconds``. Use 0 for a compromised secret: every earlier one stops
-        signing at once.
+        Both secrets sign for ``overlap_seconds``.
         """
         answer = self._transport.post(
             f"/v1/webhooks/endpoints/{segment(endpoint_id)}/secret/rotate",
@@ -80,7 +78,7 @@ class Endpoints(Resource):
     ) -> models.RegisteredEndpoint:
         """Registers an endpoint.
 
-        The secret is shown only in this response. The service sends a signed ping to the URL at once.
+        The secret is shown only in this response.
         """
         answer = self._transport.post("/v1/webhooks/endpoints", endpoint, key=new_key(idempotency_key))
         return cast(models.RegisteredEndpoint, answer)
@@ -106,7 +104,7 @@ class Endpoints(Resource):
     def get(self, id: str) -> models.Endpoint:
         """Reads an endpoint.
 
-        ``verification`` shows the progress of the challenge. ``disabled_reason`` says why nothing is sent.
+        ``verification`` shows the progress of the challenge.
         """
         answer = self._transport.get(f"/v1/webhooks/endpoints/{segment(id)}")
         return cast(models.Endpoint, answer)
@@ -114,8 +112,7 @@ class Endpoints(Resource):
     def update(self, id: str, change: models.EndpointChange) -> models.Endpoint:
         """Changes an endpoint.
 
-        Absent members stay unchanged; ``null`` removes an optional member. A new URL must answer the
-        challenge again: the endpoint is ``PENDING`` until then.
+        Absent members stay unchanged; ``null`` removes an optional member.
         """
         answer = self._transport.patch(f"/v1/webhooks/endpoints/{segment(id)}", change)
         return cast(models.Endpoint, answer)
@@ -150,7 +147,7 @@ class Endpoints(Resource):
     def disable(self, id: str, *, idempotency_key: Optional[str] = None) -> models.Endpoint:
         """Disables an endpoint.
 
-        Nothing is sent to it. Events for it become dead letters, which can be replayed for 7 days.
+        Nothing is sent to it.
         """
         answer = self._transport.post(
             f"/v1/webhooks/endpoints/{segment(id)}/disable",
@@ -167,8 +164,7 @@ class Endpoints(Resource):
     ) -> models.Delivery:
         """Sends a test event.
 
-        The event is delivered like any other, but only to this endpoint. Its type is ``endpoint.test`` by
-        default.
+        The event is delivered like any other, but only to this endpoint.
         """
         answer = self._transport.post(
             f"/v1/webhooks/endpoints/{segment(id)}/test",
@@ -181,8 +177,7 @@ class Endpoints(Resource):
         """Grades a receiver.
 
         Sends requests that a correct receiver must accept or reject (a wrong signature, an old timestamp, a
-        repetition …) and reports its responses, within two minutes. An endpoint can have one running grade at
-        a time.
+        repetition …) and reports its responses, within two minutes.
         """
         answer = self._transport.post(
             f"/v1/webhooks/endpoints/{segment(id)}/grade",
@@ -193,7 +188,7 @@ class Endpoints(Resource):
     def list_grades(self, id: str, *, limit: Optional[int] = None) -> PagedList[models.GradeSummary]:
         """Lists the grades of a receiver.
 
-        Newest first; the newest 20 are kept. Each has its score but not its report.
+        Newest first; the newest 20 are kept.
         """
         return PagedList(self._transport, f"/v1/webhooks/endpoints/{segment(id)}/grades", {"limit": limit})
 

@@ -15,8 +15,7 @@ class EventTypes(Resource):
     def create(self, type: models.NewEventType, *, idempotency_key: Optional[str] = None) -> models.EventType:
         """Adds an event type to the catalogue.
 
-        With a JSON Schema, events of the type are validated when published. Types outside the catalogue can
-        be published too.
+        With a JSON Schema, events of the type are validated when published.
         """
         answer = self._transport.post("/v1/webhooks/event-types", type, key=new_key(idempotency_key))
         return cast(models.EventType, answer)
@@ -44,7 +43,7 @@ class EventTypes(Resource):
     def delete(self, name: str) -> None:
         """Removes an event type from the catalogue.
 
-        Removes all versions of its schema. Published events stay.
+        Removes all versions of its schema.
         """
         self._transport.delete(f"/v1/webhooks/event-types/{segment(name)}")
 
@@ -131,6 +130,6 @@ class Events(Resource):
     def erase_content(self, id: str) -> None:
         """Erases an event's content.
 
-        Destroys the event's data and the receivers' responses to it. Waiting deliveries end as ``CANCELLED``.
+        Destroys the event's data and the receivers' responses to it.
         """
         self._transport.delete(f"/v1/events/{segment(id)}/content")

@@ -20,8 +20,7 @@ class Streams(Resource):
     ) -> models.Stream:
         """Creates a stream of security events.
 
-        Tells a receiver of revocations and changes of credentials. A push stream has an endpoint of its own:
-        the service sends it a verification event at once, and its tokens wait until it answers 202.
+        Tells a receiver of revocations and changes of credentials.
         """
         answer = self._transport.post("/v1/ssf/streams", stream or {}, key=new_key(idempotency_key))
         return cast(models.Stream, answer)
@@ -42,7 +41,7 @@ class Streams(Resource):
     def update(self, id: str, change: models.NewStream) -> models.Stream:
         """Changes a stream.
 
-        Absent members stay unchanged. The delivery method cannot change.
+        Absent members stay unchanged.
         """
         answer = self._transport.patch("/v1/ssf/streams", {**change, "stream_id": id})
         return cast(models.Stream, answer)
@@ -50,7 +49,7 @@ class Streams(Resource):
     def delete(self, id: str) -> None:
         """Deletes a stream.
 
-        Nothing more is sent. Waiting deliveries end as ``CANCELLED``.
+        Nothing more is sent.
         """
         self._transport.delete("/v1/ssf/streams", {"stream_id": id})
 
@@ -72,8 +71,7 @@ class Streams(Resource):
     ) -> models.StreamStatus:
         """Sets the status of a stream.
 
-        ``enabled``, ``paused`` or ``disabled``. A paused stream holds its tokens for 7 days, and a disabled
-        one gets none.
+        ``enabled``, ``paused`` or ``disabled``.
         """
         answer = self._transport.post(
             "/v1/ssf/status",
@@ -108,7 +106,7 @@ class Streams(Resource):
     ) -> None:
         """Removes a subject from a stream.
 
-        Its events are not sent. Removing a principal removes its credentials.
+        Its events are not sent.
         """
         self._transport.post(
             "/v1/ssf/subjects/remove",
@@ -119,7 +117,7 @@ class Streams(Resource):
     def verify(self, id: str, *, state: Optional[str] = None, idempotency_key: Optional[str] = None) -> None:
         """Sends a verification event over a stream.
 
-        The event contains ``state``. Once in ``min_verification_interval`` seconds.
+        The event contains ``state``.
         """
         self._transport.post(
             "/v1/ssf/verify",
@@ -130,8 +128,8 @@ class Streams(Resource):
     def poll(self, id: str, request: Optional[models.PollRequest] = None) -> models.PollAnswer:
         """Polls for security events.
 
-        RFC 8936: acknowledges tokens, and returns the oldest of the others. Without any, the answer takes up
-        to 20 seconds, unless the body has ``returnImmediately``.
+        RFC 8936: acknowledges tokens, and returns the oldest of the others; without any, after up to 20
+        seconds, unless the body has ``returnImmediately``.
         """
         answer = self._transport.post(f"/v1/ssf/poll/{segment(id)}", request or {}, repeatable=True)
         return cast(models.PollAnswer, answer)
