@@ -64,7 +64,7 @@ export function createServer(options: ServerOptions): SignetServer {
   const loggerInstance: FastifyBaseLogger = options.log;
   const newRequestId = (): string => newId("request", clock.now(), randomBytes);
   const clients = options.clients ?? createClientIdentification({ production: false });
-  const refuse = createClientErrorHandler(baseUrl, newRequestId);
+  const refuse = createClientErrorHandler(baseUrl, newRequestId, () => allowedMethods);
   const server: SignetServer = fastify({
     loggerInstance,
     schemaController: { compilersFactory: { buildSerializer } },

@@ -1,6 +1,5 @@
 /** The edge process: checks tokens and scopes before a request reaches the data plane or the api. */
 import type { Server } from "node:http";
-import { createClientErrorHandler } from "../http/plugins/client-errors.ts";
 import { HTTP_TIMEOUTS } from "../http/server.ts";
 import type { SignetServer } from "../http/types.ts";
 import {
@@ -20,7 +19,6 @@ import { createPool, type Pool } from "../database/pool.ts";
 import { databaseReadiness } from "../database/readiness.ts";
 import type { Clock } from "../domain/clock.ts";
 import { machineTimers } from "../runtime/machine-timers.ts";
-import { newId } from "../domain/ids.ts";
 import { Admitted } from "../edge/admitted.ts";
 import { openApiConnections } from "../edge/api-connections.ts";
 import { isApiTarget } from "../edge/api-routes.ts";
@@ -96,11 +94,11 @@ function settingsOf(
 }
 
 /** Serves every connection: looks up the newest table's server at each request. */
-function handlerOf(config: Config, newRequestId: () => string, current: () => SignetServer): ListenerHandler {
+function handlerOf(config: Config, current: () => SignetServer): ListenerHandler {
   const { edgeRequestTimeoutMs, edgeHeadersTimeoutMs, edgeIdleTimeoutMs } = config;
   return {
     request: (request, response) => current().routing(request, response),
-    clientError: createClientErrorHandler(config.publicUrl, newRequestId),
+    clientError: (error, socket) => void current().server.emit("clientError", error, socket),
     timeouts: {
       ...HTTP_TIMEOUTS,
       requestTimeout: edgeRequestTimeoutMs,
@@ -287,10 +285,9 @@ export async function startEdge(options: EdgeProcessOptions): Promise<EdgeProces
   routes = await openRoutes(options, use);
   await use(routes.table);
 
-  const newRequestId = (): string => newId("request", clock.now(), randomBytes);
   const handler = inFrontOf(
     behind,
-    handlerOf(config, newRequestId, () => gateway as SignetServer),
+    handlerOf(config, () => gateway as SignetServer),
   );
   let plain: Server | undefined;
   let address = await mutualTls.listen(handler);

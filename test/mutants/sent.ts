@@ -98,4 +98,13 @@ export const SENT: readonly Mutant[] = [
     replace: "text",
     caughtBy: "test/unit/cli/output.test.ts",
   },
+  {
+    name: "unknown-methods-are-malformed",
+    breaks:
+      "A method that a path lacks is 405 with Allow, also one that no parser knows (RFC 9110 section 15.5.6)",
+    file: "src/http/plugins/client-errors.ts",
+    find: "if (path !== undefined && allowed !== undefined) {",
+    replace: "if (path === undefined && allowed !== undefined) {",
+    caughtBy: "test/machine/http/server.test.ts",
+  },
 ];

@@ -1,9 +1,22 @@
+import { nothingHere, SignetError } from "../../domain/errors.ts";
 import type { SignetServer } from "../types.ts";
 
 /** The methods of each path, which a 405 response must list (RFC 9110 section 15.5.6). */
 export interface AllowedMethods {
   /** Returns the methods of the routes that match a path; empty if there is none. */
   of(path: string): readonly string[];
+}
+
+/** Returns the error for an unknown path or an unsupported method. */
+export function noSuchRoute(path: string, allowed: AllowedMethods): SignetError {
+  const methods = allowed.of(path);
+  if (methods.length === 0) {
+    return nothingHere();
+  }
+  return new SignetError("METHOD_NOT_ALLOWED", {
+    detail: `This path supports only ${methods.join(", ")}.`,
+    headers: { allow: methods.join(", ") },
+  });
 }
 
 /** Collects the routes registered after this call. */

@@ -1,10 +1,11 @@
 /** Responds to input that the HTTP parser rejected, with nothing but a socket. */
 import type { Socket } from "node:net";
-import { STATUS_CODES } from "node:http";
+import { METHODS, STATUS_CODES } from "node:http";
 import { type ErrorCode, SignetError } from "../../domain/errors.ts";
 import { TUNNEL_WANTED } from "../../runtime/http-server.ts";
 import { PROBLEM_JSON, problemDocument } from "../problem.ts";
 import { uriTooLong } from "../uri-length.ts";
+import { type AllowedMethods, noSuchRoute } from "./allowed-methods.ts";
 
 const PARSER_CODES: Readonly<Record<string, { code: ErrorCode; detail: string }>> = {
   HPE_HEADER_OVERFLOW: { code: "HEADERS_TOO_LARGE", detail: "The headers are larger than 16 KiB." },
@@ -32,9 +33,25 @@ function isAddressTooLong({ code, rawPacket, bytesParsed }: ParserFailure): bool
   );
 }
 
-function errorOf(failure: ParserFailure): SignetError {
+/** Matches the line of a request with a path, whatever its method. */
+const REQUEST_LINE = /^(?<method>[!#$%&'*+.^_`|~\w-]{1,32}) (?<path>\/[^\s?#]*)[^\s]* HTTP\/1\.[01]\r?\n/;
+const KNOWN_METHODS: ReadonlySet<string> = new Set(METHODS);
+
+/** Returns the path of a request whose method the parser does not know. Such a method is well-formed. */
+function pathOfUnknownMethod({ code, rawPacket }: ParserFailure): string | undefined {
+  const line = code === "HPE_INVALID_METHOD" ? REQUEST_LINE.exec(rawPacket?.toString("latin1") ?? "") : null;
+  const { method = "", path } = line?.groups ?? {};
+  // After a known one, another request of the same packet has failed.
+  return KNOWN_METHODS.has(method) ? undefined : path;
+}
+
+function errorOf(failure: ParserFailure, allowed: AllowedMethods | undefined): SignetError {
   if (isAddressTooLong(failure)) {
     return uriTooLong(failure);
+  }
+  const path = pathOfUnknownMethod(failure);
+  if (path !== undefined && allowed !== undefined) {
+    return noSuchRoute(path, allowed);
   }
   const known = PARSER_CODES[failure.code ?? ""];
   return new SignetError(known?.code ?? "INVALID_REQUEST", {
@@ -51,14 +68,22 @@ function isAnswering(socket: Socket): boolean {
 /** Responds on a connection whose request cannot be routed. */
 export type RefuseConnection = (error: NodeJS.ErrnoException, socket: Socket) => void;
 
-/** Creates Fastify's `clientErrorHandler`. */
-export function createClientErrorHandler(baseUrl: string, newRequestId: () => string): RefuseConnection {
+/**
+ * Creates Fastify's `clientErrorHandler`.
+ *
+ * @param allowed returns the methods of paths; absent without routes
+ */
+export function createClientErrorHandler(
+  baseUrl: string,
+  newRequestId: () => string,
+  allowed?: () => AllowedMethods,
+): RefuseConnection {
   return (failure, socket) => {
     if (!socket.writable || failure.code === "ECONNRESET" || isAnswering(socket)) {
       socket.destroy();
       return;
     }
-    const error = errorOf(failure);
+    const error = errorOf(failure, allowed?.());
     const requestId = newRequestId();
     const body = JSON.stringify(problemDocument(error, { baseUrl, requestId }));
     const head = [
@@ -67,6 +92,7 @@ export function createClientErrorHandler(baseUrl: string, newRequestId: () => st
       `Content-Length: ${Buffer.byteLength(body)}`,
       "Cache-Control: no-store",
       `X-Request-Id: ${requestId}`,
+      ...(error.headers["allow"] === undefined ? [] : [`Allow: ${error.headers["allow"]}`]),
       "Connection: close",
     ];
     socket.end(`${head.join("\r\n")}\r\n\r\n${body}`);

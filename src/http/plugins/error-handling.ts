@@ -1,12 +1,12 @@
 /** Handles every failure of a request, in the error format of its path (security decisions J). */
 import type { FastifyReply, FastifyRequest } from "fastify";
-import { nothingHere, SignetError } from "../../domain/errors.ts";
+import { SignetError } from "../../domain/errors.ts";
 import { toSignetError } from "../framework-errors.ts";
 import { OAUTH_HEADERS, OAUTH_PATHS, oauthErrorBody } from "../oauth-error.ts";
 import { traceFields } from "../../observability/tracer.ts";
 import { requestPath, sendProblem } from "../problem.ts";
 import type { SignetServer } from "../types.ts";
-import type { AllowedMethods } from "./allowed-methods.ts";
+import { type AllowedMethods, noSuchRoute } from "./allowed-methods.ts";
 
 /**
  * States of the process rather than failures of one request. Their start and end are logged elsewhere
@@ -38,18 +38,6 @@ function logFailure(request: FastifyRequest, error: SignetError): void {
   }
 }
 
-/** Returns the error for an unknown path or an unsupported method. */
-function noSuchRoute(request: FastifyRequest, allowed: AllowedMethods): SignetError {
-  const methods = allowed.of(requestPath(request));
-  if (methods.length === 0) {
-    return nothingHere();
-  }
-  return new SignetError("METHOD_NOT_ALLOWED", {
-    detail: `This path supports only ${methods.join(", ")}.`,
-    headers: { allow: methods.join(", ") },
-  });
-}
-
 /** Logs the failure and sends the error: in the OAuth format on OAuth endpoints, otherwise as a problem document. */
 export function failRequest(thrown: unknown, reply: FastifyReply, baseUrl: string): FastifyReply {
   const error = toSignetError(thrown);
@@ -72,7 +60,9 @@ export function installErrorHandling(server: SignetServer, baseUrl: string, allo
   server.setErrorHandler((thrown, request, reply) => {
     // The framework asks some methods for a body first, such as QUERY.
     const isUnread = request.is404 && !(thrown instanceof SignetError);
-    return failRequest(isUnread ? noSuchRoute(request, allowed) : thrown, reply, baseUrl);
+    return failRequest(isUnread ? noSuchRoute(requestPath(request), allowed) : thrown, reply, baseUrl);
   });
-  server.setNotFoundHandler((request, reply) => failRequest(noSuchRoute(request, allowed), reply, baseUrl));
+  server.setNotFoundHandler((request, reply) =>
+    failRequest(noSuchRoute(requestPath(request), allowed), reply, baseUrl),
+  );
 }
