@@ -1,8 +1,12 @@
 """The client with a scripted service on a real socket; only time and chance are replaced."""
 
+import contextlib
 import json
 import pathlib
 import re
+import socket
+import ssl
+import tempfile
 import threading
 import time
 import unittest
@@ -24,6 +28,25 @@ README = pathlib.Path(__file__).parents[1] / "README.md"
 EVENT: Any = {"type": "a.b", "data": {"run": 7}}
 ACCEPTED = Answer(202, {"id": "evt_1", "type": "a.b", "created_at": "", "deliveries": 1})
 UNAVAILABLE = Answer(503, {"code": "UNAVAILABLE"})
+
+
+# A certificate with the common name localhost and no alternative names, and its key, until 2126.
+NAMELESS_KEY = """
+MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgU1Le/vZmNx7ZKIVa
+Dhxkz6vPuqNM5QhaTmRn/+xFqeKhRANCAARB0T/zclKlZVTW6nLwhUWF96Y4zjst
+rEzKSkGwu1BD7+0yGNnpF6KdWnzksB7WGL5Wyw0TxJUuqcuG/wXz0FB9
+"""
+NAMELESS = """
+MIIBgDCCASWgAwIBAgIUWMc0TmZPCzfMH0INUsqz38LKasowCgYIKoZIzj0EAwIw
+FDESMBAGA1UEAwwJbG9jYWxob3N0MCAXDTI2MTEyODE1MzAzNVoYDzIxMjYxMTA0
+MTUzMDM1WjAUMRIwEAYDVQQDDAlsb2NhbGhvc3QwWTATBgcqhkjOPQIBBggqhkjO
+PQMBBwNCAARB0T/zclKlZVTW6nLwhUWF96Y4zjstrEzKSkGwu1BD7+0yGNnpF6Kd
+WnzksB7WGL5Wyw0TxJUuqcuG/wXz0FB9o1MwUTAdBgNVHQ4EFgQUaa03eJx2y2P+
+AJlG9Oaz3BpppLIwHwYDVR0jBBgwFoAUaa03eJx2y2P+AJlG9Oaz3BpppLIwDwYD
+VR0TAQH/BAUwAwEB/zAKBggqhkjOPQQDAgNJADBGAiEAlDo3Q2Fkn62xSnwkcAM/
+5GUi6BJISnOxqtG/dQ0bv9UCIQDUU6QTrgpKMkqQNx1rXseoplQbiu1XFXP8gQcg
++UPExQ==
+"""
 
 
 class MemoryStore:
@@ -438,6 +461,34 @@ class Exchanges(WithService):
         self.assertEqual((error.status, error.code, error.request_id), (422, "VALIDATION_FAILED", "req_7"))
         self.assertEqual([each.pointer for each in error.errors], ["/type", "/data"])
         self.assertEqual(str(error), "VALIDATION_FAILED: bad (request req_7)")
+
+    def test_need_a_certificate_that_names_the_host(self) -> None:
+        with tempfile.TemporaryDirectory() as directory:
+            place = pathlib.Path(directory)
+            certificate, key = place / "server.pem", place / "server.key"
+            certificate.write_text(f"-----BEGIN CERTIFICATE-----{NAMELESS}-----END CERTIFICATE-----")
+            key.write_text(f"-----BEGIN PRIVATE KEY-----{NAMELESS_KEY}-----END PRIVATE KEY-----")
+            server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            server.load_cert_chain(certificate, key)
+            with socket.create_server(("127.0.0.1", 0)) as listener:
+
+                def refused() -> None:
+                    connection, _ = listener.accept()
+                    with connection, contextlib.suppress(OSError):
+                        server.wrap_socket(connection, server_side=True).close()
+
+                thread = threading.Thread(target=refused)
+                thread.start()
+                signet = SignetClient(
+                    f"https://localhost:{listener.getsockname()[1]}",
+                    client_id=CLIENT_ID,
+                    tls=TlsFiles(ca_file=str(certificate)),
+                    retry=RetryPolicy(attempts=1),
+                )
+                with self.assertRaises(SignetTransportError) as caught:
+                    signet.access_token()
+                thread.join()
+        self.assertIn("CERTIFICATE_VERIFY_FAILED", str(caught.exception))
 
     def test_follow_no_redirect(self) -> None:
         error = self.answered(Answer(307, {}, {"location": f"{self.service.url}/stolen"}))

@@ -46,6 +46,8 @@ class TlsFiles:
         with _named(self.ca_file):
             context = ssl.create_default_context(cafile=self.ca_file)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
+        # Python's default falls back to the common name of a certificate that names no host (RFC 9525 section 6.3).
+        context.hostname_checks_common_name = False
         if self.cert_file is not None:
             with _named(self.cert_file, self.key_file):
                 # Without a password, OpenSSL would ask for it on the terminal.
