@@ -101,7 +101,7 @@ def _real(text):
 def _parse(body):
     try:
         return json.loads(
-            body.decode("utf-8"), parse_int=_integer, parse_float=_real, parse_constant=_no_constant
+            body.decode("utf-8-sig"), parse_int=_integer, parse_float=_real, parse_constant=_no_constant
         )
     except (ValueError, RecursionError):
         return None

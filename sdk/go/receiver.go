@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
+	"regexp"
 	"sync"
 	"time"
 )
@@ -100,8 +101,8 @@ type processing struct {
 	err  error
 }
 
-// NewReceiver creates a receiver. It panics without Secrets or OnEvent and for negative limits, because no request could be
-// answered.
+// NewReceiver creates a receiver. It panics without Secrets or OnEvent, for negative limits and for a HeaderBrand that no
+// header can have, because no request could be answered.
 func NewReceiver(options ReceiverOptions) *Receiver {
 	if options.Secrets == nil || options.OnEvent == nil {
 		panic("signet: a receiver needs Secrets and OnEvent")
@@ -116,6 +117,9 @@ func NewReceiver(options ReceiverOptions) *Receiver {
 		if limit < 0 {
 			panic("signet: " + name + " is negative")
 		}
+	}
+	if brand := options.Verify.HeaderBrand; brand != "" && !brandFormat.MatchString(brand) {
+		panic("signet: Verify.HeaderBrand is not a part of a header's name")
 	}
 	if options.Replays == nil {
 		options.Replays = NewMemoryReplayStore(0)
@@ -164,6 +168,10 @@ type Answer struct {
 // Receive handles one request from raw bytes to an answer, for frameworks without [http.Handler]. There is always an answer.
 // The error says why it is not a 200.
 func (r *Receiver) Receive(ctx context.Context, body []byte, headers http.Header) (Answer, error) {
+	reader := headerReader{headers: headers}
+	if len(body) == 0 && reader.read("Content-Length", someLength) != "" {
+		return jsonAnswer(http.StatusInternalServerError, failed), errRead
+	}
 	payload, err := r.verify(ctx, body, headers)
 	var rejection *VerificationError
 	switch {
@@ -192,8 +200,7 @@ func jsonAnswer(status int, value any) Answer {
 func (r *Receiver) verify(ctx context.Context, body []byte, headers http.Header) (*Payload, error) {
 	secrets, err := r.options.Secrets(ctx)
 	if err != nil {
-		// Not wrapped: it would pass for the sender's fault.
-		return nil, fmt.Errorf("signet: the secrets cannot be read: %v", err)
+		return nil, &secretsError{err}
 	}
 	return verifyParsed(body, headers, secrets, r.options.Verify)
 }
@@ -267,9 +274,26 @@ func (r *Receiver) handle(ctx context.Context, event *WebhookEvent) error {
 	return r.options.OnEvent(ctx, event)
 }
 
-// errRead is a mistake of the program.
-var errRead = errors.New(
-	"signet: the body was read before this receiver, and its bytes are lost: mount the receiver before what reads it, or put a new reader of the bytes into request.Body",
+// secretsError does not unwrap: its cause could pass for the sender's fault.
+type secretsError struct{ cause error }
+
+func (e *secretsError) Error() string {
+	return fmt.Sprintf("signet: the secrets cannot be read: %v", e.cause)
+}
+
+// readError is a mistake of the program.
+type readError struct{}
+
+func (*readError) Error() string {
+	return "signet: the body was read before this receiver, and its bytes are lost: mount the receiver before what reads it, or put a new reader of the bytes into request.Body"
+}
+
+var errRead error = &readError{}
+
+var (
+	brandFormat = regexp.MustCompile(`^[A-Za-z0-9-]+$`)
+	// someLength is a Content-Length of more than nothing.
+	someLength = regexp.MustCompile(`^0*[1-9][0-9]*$`)
 )
 
 // readBody returns the body, or the status of the failure.
@@ -314,6 +338,9 @@ func (r *Receiver) report(status int, err error) {
 	var rejection *VerificationError
 	if errors.As(err, &rejection) {
 		kind = fmt.Sprintf("%d %s", status, rejection.Code)
+	} else if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		// Of OnEvent, with the result of Forget.
+		kind = fmt.Sprintf("%d %T", status, joined.Unwrap()[0])
 	}
 	r.mu.Lock()
 	known := r.logged[kind]

@@ -7,11 +7,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log"
 	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -318,6 +320,7 @@ func TestReceiverWithoutAGoodSecretDoesNotStart(t *testing.T) {
 		{Secrets: Secrets(testSecret)},
 		{Secrets: Secrets(testSecret), OnEvent: onEvent, MaxBody: -1},
 		{Secrets: Secrets(testSecret), OnEvent: onEvent, Verify: VerifyOptions{Tolerance: -1}},
+		{Secrets: Secrets(testSecret), OnEvent: onEvent, Verify: VerifyOptions{HeaderBrand: "Acme "}},
 	} {
 		if message := panicOf(func() { NewReceiver(options) }); !strings.HasPrefix(message, "signet: ") {
 			t.Errorf("%+v: %q", options, message)
@@ -366,6 +369,62 @@ func TestReceiverLogsTheFirstOfEachKindWhereNobodyListens(t *testing.T) {
 	if len(lines) != 2 || !strings.Contains(lines[0], "level=ERROR") || !strings.Contains(lines[0], "the disk is full") ||
 		!strings.Contains(lines[1], "level=WARN") || !strings.Contains(lines[1], "HEADERS_MALFORMED") {
 		t.Error(text)
+	}
+}
+
+func TestReceiverLogsEachClassOfFailure(t *testing.T) {
+	// In order; each comes twice.
+	failures := []error{errors.New("the disk is full"), io.ErrClosedPipe, context.DeadlineExceeded, &fs.PathError{Err: io.EOF}}
+	at := 0
+	broken := false
+	receiver := NewReceiver(ReceiverOptions{
+		Secrets: func(context.Context) ([]string, error) {
+			if broken {
+				return nil, errors.New("the vault is sealed")
+			}
+			return []string{testSecret}, nil
+		},
+		OnEvent: func(context.Context, *WebhookEvent) error { return failures[at] },
+	})
+	body := signedBody("evt_1", "a.b", "")
+	headers, _ := Sign(testSecret, "evt_1", time.Now(), body)
+	answer := func(body []byte) {
+		for range 2 {
+			request := httptest.NewRequest(http.MethodPost, "/", bytes.NewReader(body))
+			request.Header = headers
+			receiver.ServeHTTP(httptest.NewRecorder(), request)
+		}
+	}
+	text := logged(func() {
+		for at = range failures {
+			answer(body)
+		}
+		at, broken = 0, true
+		answer(body)
+		headers.Set("Content-Length", strconv.Itoa(len(body)))
+		answer(nil)
+	})
+	// io.ErrClosedPipe is of the same type as the first.
+	for _, part := range []string{"disk is full", "deadline exceeded", "EOF", "vault is sealed", "body was read before"} {
+		if strings.Count(text, part) != 1 {
+			t.Errorf("%q is logged %d times:\n%s", part, strings.Count(text, part), text)
+		}
+	}
+}
+
+func TestReceiveTellsAnEmptiedBodyFromAForgery(t *testing.T) {
+	receiver := NewReceiver(ReceiverOptions{
+		Secrets: Secrets(testSecret),
+		OnEvent: func(context.Context, *WebhookEvent) error { return nil },
+	})
+	headers, _ := Sign(testSecret, "evt_1", time.Now(), signedBody("evt_1", "a.b", ""))
+	for length, status := range map[string]int{"120": 500, "0": 401, "": 401} {
+		// As gateways pass names.
+		headers["content-length"] = []string{length}
+		answer, err := receiver.Receive(context.Background(), nil, headers)
+		if answer.Status != status || errors.Is(err, errRead) != (status == 500) {
+			t.Errorf("%q: %d %v", length, answer.Status, err)
+		}
 	}
 }
 

@@ -12,8 +12,10 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/big"
 	"net/http"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -145,7 +147,7 @@ func Verify(body []byte, headers http.Header, secrets []string, options VerifyOp
 	if err := checkAge(found.at, options); err != nil {
 		return nil, err
 	}
-	members := membersOf(body)
+	members := membersOf(withoutMark(body))
 	if err := checkSentAt(found, scheme, members); err != nil {
 		return nil, err
 	}
@@ -159,11 +161,14 @@ func Verify(body []byte, headers http.Header, secrets []string, options VerifyOp
 // verifyParsed verifies a payload that must be JSON: no handler gets one that was not parsed.
 func verifyParsed(body []byte, headers http.Header, secrets []string, options VerifyOptions) (*Payload, error) {
 	payload, err := Verify(body, headers, secrets, options)
-	if err == nil && !(utf8.Valid(body) && json.Valid(body)) {
+	if err == nil && !(utf8.Valid(body) && json.Valid(withoutMark(body))) {
 		return nil, rejected(PayloadMalformed)
 	}
 	return payload, err
 }
+
+// withoutMark returns the body without a byte order mark, which a parser may ignore (RFC 8259 section 8.1).
+func withoutMark(body []byte) []byte { return bytes.TrimPrefix(body, []byte("\ufeff")) }
 
 // signedHeaders has the headers of one payload after the checks of their form.
 type signedHeaders struct {
@@ -297,10 +302,30 @@ func decodePublicKey(text string) (ed25519.PublicKey, error) {
 		return nil, ErrSecret
 	}
 	key, err := base64.StdEncoding.Strict().DecodeString(strings.TrimPrefix(text, publicKeyPrefix))
-	if err != nil {
+	if err != nil || isWeakPoint(key) {
 		return nil, ErrSecret
 	}
 	return key, nil
+}
+
+// prime is that of Curve25519, and weakPoints has the y coordinates of its points of order 1, 2, 4 and 8. As keys, they have
+// signatures that hold for any text.
+var (
+	prime, _   = new(big.Int).SetString("7fffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffed", 16)
+	eighth, _  = new(big.Int).SetString("05fc536d880238b13933c6d305acdfd5f098eff289f4c345b027b2c28f95e826", 16)
+	weakPoints = []*big.Int{
+		new(big.Int), big.NewInt(1), new(big.Int).Sub(prime, big.NewInt(1)), eighth, new(big.Int).Sub(prime, eighth),
+	}
+)
+
+// isWeakPoint also reports points that are not in their normal form.
+func isWeakPoint(key []byte) bool {
+	// The last bit is the sign of x (RFC 8032 section 5.1.2).
+	encoded := bytes.Clone(key)
+	slices.Reverse(encoded)
+	encoded[0] &= 0x7f
+	y := new(big.Int).SetBytes(encoded)
+	return y.Cmp(prime) >= 0 || slices.ContainsFunc(weakPoints, func(weak *big.Int) bool { return y.Cmp(weak) == 0 })
 }
 
 // signBody is keyed with the text of the secret as shown, and signMessage with its decoded bytes. So neither signature can

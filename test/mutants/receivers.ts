@@ -70,4 +70,28 @@ export const RECEIVERS: readonly Mutant[] = [
     replace: '"there is no file"',
     caughtBy: "test/machine/lib/client/credential-keeper.test.ts",
   },
+  {
+    name: "one-name-is-one-failure",
+    breaks: "Each class of failure is printed once where nobody listens (docs/verify-webhooks.md)",
+    file: "src/lib/receiver/report.ts",
+    find: "const kind = refusal ?? kindOf(error, place);",
+    replace: "const kind = refusal ?? kindOf(error instanceof Error ? error.name : error);",
+    caughtBy: "test/unit/lib/receiver/receive.test.ts",
+  },
+  {
+    name: "byte-order-mark-is-no-json",
+    breaks: "A signed body may begin with a byte order mark, in every language (test/vectors)",
+    file: "src/lib/receiver/verify.ts",
+    find: 'new TextDecoder("utf-8", { fatal: true })',
+    replace: 'new TextDecoder("utf-8", { fatal: true, ignoreBOM: true })',
+    caughtBy: "test/unit/lib/receiver/vectors.test.ts",
+  },
+  {
+    name: "weak-point-verifies-webhooks",
+    breaks: "A public key of small order is no receiver's key, in every language (test/vectors)",
+    file: "src/lib/receiver/ed25519.ts",
+    find: 'return soundKey(createPublicKey({ key: der, format: "der", type: "spki" }));',
+    replace: 'return createPublicKey({ key: der, format: "der", type: "spki" });',
+    caughtBy: "test/unit/lib/receiver/vectors.test.ts",
+  },
 ];

@@ -5,150 +5,29 @@
  * Only `node:crypto` signs: an implementation that generated its own vectors would agree with itself.
  */
 import { createHmac, createPrivateKey, createPublicKey, sign } from "node:crypto";
-
-/** A header's name and value, in their original order and spelling; repeated headers occur twice. */
-type Header = readonly [name: string, value: string];
-
-export type RefusalCode =
-  | "HEADERS_MALFORMED"
-  | "SIGNATURE_INVALID"
-  | "PAYLOAD_EXPIRED"
-  | "TIMESTAMP_MISMATCH"
-  | "ID_MISMATCH";
-
-export interface Vector {
-  readonly name: string;
-  /** Explains the result, unless the name does. */
-  readonly why?: string;
-  /** Required algorithm besides HMAC; receivers without it skip the vector. */
-  readonly algorithm?: "ed25519";
-  readonly secrets: readonly string[];
-  readonly now_seconds: number;
-  readonly body_base64: string;
-  readonly headers: readonly Header[];
-  /** `misconfigured`: the caller's secrets are invalid. */
-  readonly expect:
-    | { readonly result: "accepted"; readonly id: string | null; readonly scheme: "sha256" | "v1" | "v1a" }
-    | { readonly result: "refused"; readonly code: RefusalCode }
-    | { readonly result: "misconfigured" };
-}
-
-export interface VectorFile {
-  readonly $schema: string;
-  readonly about: string;
-  readonly tolerance_seconds: number;
-  readonly future_seconds: number;
-  readonly vectors: readonly Vector[];
-}
-
-const NOW = 1_763_650_000;
-const ID = "evt_01k9x3c5a8w2d4f6h7j8k9mnpq";
-const OTHER_ID = "evt_01k9x3c5a8w2d4f6h7j8k9mnpr";
-
-function secretOf(first: number): string {
-  return `whsec_${Buffer.from(Array.from({ length: 32 }, (_, index) => (first + index) % 256)).toString("base64")}`;
-}
-
-const CURRENT = secretOf(0);
-const NEXT = secretOf(32);
-const FOREIGN = secretOf(64);
-
-function sha256Of(secret: string, body: Buffer): string {
-  return `sha256=${createHmac("sha256", secret).update(body).digest("hex")}`;
-}
-
-function v1Of(secret: string, body: Buffer, { id = ID, timestamp = String(NOW) } = {}): string {
-  const key = Buffer.from(secret.slice("whsec_".length), "base64");
-  return `v1,${createHmac("sha256", key).update(`${id}.${timestamp}.`).update(body).digest("base64")}`;
-}
-
-function bodyOf(data: string, { id = ID, sentAt = String(NOW) } = {}): Buffer {
-  return Buffer.from(
-    `{"id":"${id}","type":"inference.completed","timestamp":"2025-11-20T14:46:40.000Z","sent_at":${sentAt}` +
-      `,"attempt":1,"endpoint_id":"ep_01k9x3c5a8w2d4f6h7j8k9mnpq","delivery_id":"dlv_01k9x3c5a8w2d4f6h7j8k9mnpq"` +
-      `,"metadata":null,"data":${data}}`,
-  );
-}
-
-const BODY = bodyOf('{"run":7}');
-
-/** A delivery's headers by name; undefined ones are not sent. */
-type Headers = Readonly<Record<string, string | readonly string[] | undefined>>;
-
-interface Signing {
-  readonly secret?: string;
-  readonly id?: string;
-  readonly timestamp?: string;
-}
-
-/** Returns the sender's headers, with those in `instead` replaced. */
-function headersOf(body: Buffer, instead: Headers = {}, signing: Signing = {}): Headers {
-  const { secret = CURRENT, id = ID, timestamp = String(NOW) } = signing;
-  return {
-    "X-Service-Signature-256": sha256Of(secret, body),
-    "X-Service-Timestamp": timestamp,
-    "X-Service-Event-Id": id,
-    "webhook-id": id,
-    "webhook-timestamp": timestamp,
-    "webhook-signature": v1Of(secret, body, { id, timestamp }),
-    ...instead,
-  };
-}
-
-const NO_STANDARD: Headers = {
-  "webhook-id": undefined,
-  "webhook-timestamp": undefined,
-  "webhook-signature": undefined,
-};
-const NO_SHA256: Headers = {
-  "X-Service-Signature-256": undefined,
-  "X-Service-Timestamp": undefined,
-  "X-Service-Event-Id": undefined,
-};
-
-interface Draft {
-  readonly why?: string;
-  readonly secrets?: readonly string[];
-  readonly now?: number;
-  readonly body?: Buffer;
-  readonly headers: Headers;
-}
-
-function vector(
-  name: string,
-  { why, secrets = [CURRENT], now = NOW, body = BODY, headers }: Draft,
-  expect: Vector["expect"],
-): Vector {
-  return {
-    name,
-    ...(why === undefined ? {} : { why }),
-    secrets,
-    now_seconds: now,
-    body_base64: body.toString("base64"),
-    headers: Object.entries(headers).flatMap(([key, value]) =>
-      value === undefined ? [] : [value].flat().map((one): Header => [key, one]),
-    ),
-    expect,
-  };
-}
-
-function accepted(
-  name: string,
-  draft: Draft,
-  scheme: "sha256" | "v1" | "v1a" = "v1",
-  id: string | null = ID,
-): Vector {
-  return vector(name, draft, { result: "accepted", id, scheme });
-}
-
-function refused(name: string, code: RefusalCode, draft: Draft): Vector {
-  return vector(name, draft, { result: "refused", code });
-}
-
-function malformed(name: string, instead: Headers, why?: string): Vector {
-  const headers = headersOf(BODY, instead);
-  return refused(name, "HEADERS_MALFORMED", why === undefined ? { headers } : { headers, why });
-}
+import {
+  accepted,
+  BODY,
+  bodyOf,
+  CURRENT,
+  type Draft,
+  FOREIGN,
+  type Headers,
+  headersOf,
+  ID,
+  malformed,
+  NEXT,
+  NO_SHA256,
+  NO_STANDARD,
+  NOW,
+  OTHER_ID,
+  refused,
+  sha256Of,
+  v1Of,
+  type Vector,
+  vector,
+  type VectorFile,
+} from "./draft.ts";
 
 function ordinary(): Vector[] {
   const names = Object.entries(headersOf(BODY));
@@ -195,6 +74,7 @@ function spellings(): Vector[] {
   const rewritten = bodyOf('{"z":1,"a":1152921504606846976,"e":100,"u":"éé😀","s":"/"}');
   const spaced = Buffer.from(`{ "id" : "${ID}",\t"sent_at" : ${NOW}, "data" : { } }\r\n`);
   const notJson = Buffer.from([0xff, 0xfe, 0x7b]);
+  const marked = Buffer.concat([Buffer.from("\ufeff"), BODY]);
   return [
     accepted("1.0, 2^60, 1E2, escapes and raw characters in the body", {
       body: unusual,
@@ -205,6 +85,16 @@ function spellings(): Vector[] {
       body: bodyOf("{}", { sentAt: `${NOW}.0` }),
       headers: headersOf(bodyOf("{}", { sentAt: `${NOW}.0` })),
     }),
+    accepted("a byte order mark before the body", { body: marked, headers: headersOf(marked) }),
+    accepted(
+      "a byte order mark before the body under sha256",
+      {
+        why: "A parser may ignore it (RFC 8259 section 8.1). The signatures cover it.",
+        body: marked,
+        headers: headersOf(marked, NO_STANDARD),
+      },
+      "sha256",
+    ),
     accepted("v1 over bytes that are no JSON", { body: notJson, headers: headersOf(notJson) }),
     refused("a body that was parsed and written again", "SIGNATURE_INVALID", {
       why: "Verify the bytes that came, never a body that your framework has parsed.",
@@ -369,6 +259,23 @@ function formats(): Vector[] {
   ];
 }
 
+/** Points that are no public keys: name, y coordinate, sign of x (RFC 8032 section 5.1.2). */
+const PRIME = 2n ** 255n - 19n;
+const EIGHTH = 0x05fc536d880238b13933c6d305acdfd5f098eff289f4c345b027b2c28f95e826n;
+const WEAK_POINTS: readonly (readonly [name: string, y: bigint, sign: bigint])[] = [
+  ["the point of order 1", 1n, 0n],
+  ["the point of order 2", PRIME - 1n, 0n],
+  ["a point of order 4", 0n, 1n],
+  ["a point of order 8", EIGHTH, 0n],
+  ["another point of order 8", PRIME - EIGHTH, 1n],
+  ["the point of order 1 in another spelling", PRIME + 1n, 0n],
+];
+
+function pointOf(y: bigint, sign: bigint): string {
+  const bytes = Buffer.from((y + sign * 2n ** 255n).toString(16).padStart(64, "0"), "hex").toReversed();
+  return `whpk_${Buffer.from(bytes).toString("base64")}`;
+}
+
 function asymmetric(): Vector[] {
   const seed = Buffer.from(Array.from({ length: 32 }, (_, index) => index));
   const privateKey = createPrivateKey({
@@ -405,6 +312,13 @@ function asymmetric(): Vector[] {
       "Ed25519: a public key with a character cut off",
       { secrets: [publicKey.slice(0, -1)], headers: both },
       { result: "misconfigured" },
+    ),
+    ...WEAK_POINTS.map(([name, y, sign]) =>
+      vector(
+        `Ed25519: ${name} as the public key`,
+        { why: "It has a signature that holds for any text.", secrets: [pointOf(y, sign)], headers: both },
+        { result: "misconfigured" },
+      ),
     ),
   ];
   return vectors.map((one) => ({ ...one, algorithm: "ed25519" }));

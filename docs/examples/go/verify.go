@@ -142,11 +142,32 @@ func anyEqual(values []string, expected string) bool {
 	return false
 }
 
+// weakPoints are of order 1, 2, 4 and 8, without the sign of x. As keys, they have signatures that hold for any text.
+var weakPoints = []string{
+	"0000000000000000000000000000000000000000000000000000000000000000",
+	"0100000000000000000000000000000000000000000000000000000000000000",
+	"26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc05",
+	"c7176a703d4dd84fba3c0b760d10670f2a2053fa2c39ccc64ec7fd7792ac037a",
+	"ecffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f",
+	"edffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f",
+	"eeffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f",
+}
+
+func isWeakPoint(key []byte) bool {
+	unsigned := append([]byte{}, key...)
+	unsigned[len(unsigned)-1] &= 0x7f
+	found := false
+	for _, weak := range weakPoints {
+		found = found || weak == hex.EncodeToString(unsigned)
+	}
+	return found
+}
+
 // matchesPublicKey verifies v1a signatures: Ed25519 with the endpoint's public key, whpk_….
 func matchesPublicKey(found *signed, text string, body []byte) (bool, error) {
 	key, err := base64.StdEncoding.Strict().DecodeString(strings.TrimPrefix(text, "whpk_"))
-	if err != nil || len(key) != ed25519.PublicKeySize {
-		return false, errors.New("a public key is whpk_ followed by the base64 of 32 bytes")
+	if err != nil || len(key) != ed25519.PublicKeySize || isWeakPoint(key) {
+		return false, errors.New("a public key is whpk_ followed by the base64 of 32 bytes, and no point of small order")
 	}
 	message := append([]byte(found.standardID+"."+found.standardTime+"."), body...)
 	for _, entry := range found.v1a {
@@ -197,6 +218,8 @@ func scheme(found *signed, secrets []string, body []byte) (string, error) {
 // membersOf returns the members of a JSON object; none for anything else.
 func membersOf(body []byte) map[string]json.RawMessage {
 	var members map[string]json.RawMessage
+	// A parser may ignore a byte order mark (RFC 8259 section 8.1).
+	body = bytes.TrimPrefix(body, []byte("\ufeff"))
 	if !utf8.Valid(body) || json.Unmarshal(body, &members) != nil {
 		return nil
 	}

@@ -1,6 +1,7 @@
 """The receiver: what it accepts as headers, and that it processes each event once."""
 
 import base64
+import functools
 import json
 import subprocess
 import sys
@@ -9,7 +10,7 @@ import time
 import unittest
 import unittest.mock
 from decimal import Decimal
-from typing import Any, Dict, List
+from typing import Any, Dict, List, cast
 
 from signet_delivery import Receiver, VerificationError, WebhookEvent, sign_delivery, verify
 from signet_delivery._json import loads
@@ -160,6 +161,31 @@ class Configuration(unittest.TestCase):
                 Receiver(**{"secrets": SECRET, "on_event": print, **arguments})
             self.assertIn(message, str(caught.exception))
 
+    def test_with_async_functions_does_not_start(self) -> None:
+        async def later(*_: Any) -> None:
+            raise AssertionError("nobody awaits this")
+
+        async def one_by_one(*_: Any) -> Any:
+            yield None
+
+        class Callable:
+            async def __call__(self, *_: Any) -> None: ...
+
+        class Store:
+            seen = later
+
+            def forget(self, id: str) -> None: ...
+
+        functions: "List[Any]" = [later, one_by_one, Callable(), functools.partial(later, 7)]
+        for function in functions:
+            for name in ("on_event", "on_error", "secrets"):
+                with self.subTest(name), self.assertRaises(ValueError) as caught:
+                    Receiver(**{"secrets": SECRET, "on_event": print, name: function})
+                self.assertIn(f"{name} is async", str(caught.exception))
+        with self.assertRaises(ValueError) as caught:
+            Receiver(SECRET, print, replay_store=cast(Any, Store()))
+        self.assertIn("replay_store.seen is async", str(caught.exception))
+
     def test_needs_ed25519_for_a_public_key(self) -> None:
         key = "whpk_" + base64.b64encode(bytes(range(32))).decode()
         with unittest.mock.patch.dict("sys.modules", {"cryptography.hazmat.primitives.asymmetric.ed25519": None}):
@@ -184,6 +210,25 @@ class Reporting(unittest.TestCase):
         self.assertEqual(len(lines), 2)
         self.assertIn("refused with 400 HEADERS_MALFORMED", lines[0])
         self.assertIn("refused with 401 SIGNATURE_INVALID", lines[1])
+
+    def test_logs_each_class_of_failure(self) -> None:
+        sealed, full, bug = OSError("the vault is sealed"), OSError("the disk is full"), KeyError("a bug")
+        failure: List[Exception] = []
+
+        def secrets() -> str:
+            if failure[0] is sealed:
+                raise sealed
+            return SECRET
+
+        def save(event: WebhookEvent) -> None:
+            raise failure[0]
+
+        receiver = Receiver(secrets, save)
+        with self.assertLogs("signet_delivery") as logs:
+            for each in (sealed, full, bug) * 2:
+                failure[:] = [each]
+                self.assertEqual(receiver.receive(*delivery()).status, 500)
+        self.assertEqual([record.exc_info and record.exc_info[1] for record in logs.records], [sealed, full, bug])
 
     def test_tells_its_own_mistakes_from_the_senders(self) -> None:
         def fail(event: WebhookEvent) -> None:
@@ -237,6 +282,33 @@ class Receiving(unittest.TestCase):
     def receive(self, body: bytes, headers: Dict[str, str]) -> "tuple[int, Any]":
         answer = self.receiver.receive(body, headers)
         return answer.status, json.loads(answer.body)
+
+    def test_never_answers_200_before_the_programs_functions_have_run(self) -> None:
+        async def later() -> None: ...
+
+        class Store:
+            def __init__(self) -> None:
+                self.forgotten: List[str] = []
+
+            def seen(self, id: str, until: float) -> Any:
+                return later()
+
+            def forget(self, id: str) -> None:
+                self.forgotten.append(id)
+
+        def piece_by_piece(event: WebhookEvent) -> Any:
+            yield event
+
+        errors: List[Exception] = []
+        for receiver in (
+            Receiver(SECRET, lambda event: later(), on_error=errors.append),
+            Receiver(SECRET, piece_by_piece, on_error=errors.append),
+            Receiver(SECRET, print, replay_store=Store(), on_error=errors.append),
+            Receiver(cast(Any, lambda: later()), print, on_error=errors.append),
+        ):
+            for _ in range(2):
+                self.assertEqual(receiver.receive(*delivery()).status, 500)
+        self.assertEqual([type(error) for error in errors], [TypeError] * 8)
 
     def test_processes_an_event_once(self) -> None:
         self.assertEqual(self.receive(*delivery()), (200, {"processed": True}))

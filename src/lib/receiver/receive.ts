@@ -188,16 +188,18 @@ export function createReceiver(options: ReceiverOptions): WebhookReceiver {
 
   return {
     receive: async (rawBody, headers) => {
+      let place = "check";
       try {
         const checked = await check(rawBody, headers);
         if (!(checked instanceof VerificationError)) {
+          place = "process";
           return await process(checked);
         }
         const refused = refusal(checked);
         report(checked, `${refused.status} ${checked.code}`);
         return refused;
       } catch (error) {
-        report(error);
+        report(error, undefined, place);
         return answer(500, { error: "FAILED" });
       }
     },

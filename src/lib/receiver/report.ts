@@ -7,8 +7,15 @@ const KINDS_MAX = 100;
  * Passes on one refusal or failure. Never throws.
  *
  * @param refusal what the sender did wrong, as in `401 SIGNATURE_INVALID`; absent if the program is at fault
+ * @param place where the program failed: two functions may throw errors of the same name
  */
-export type Report = (error: unknown, refusal?: string) => void;
+export type Report = (error: unknown, refusal?: string, place?: string) => void;
+
+/** Returns the same text for failures of one kind. Errors of the system have one name and a code. */
+function kindOf(error: unknown, place = ""): string {
+  const { code } = Object(error) as { readonly code?: unknown };
+  return `500 ${place} ${error instanceof Error ? error.name : "?"} ${typeof code === "string" ? code : ""}`;
+}
 
 async function tell(onError: (error: unknown) => unknown, error: unknown): Promise<void> {
   try {
@@ -29,8 +36,8 @@ export function reporter(onError: ((error: unknown) => unknown) | undefined, wha
     return (error) => void tell(onError, error);
   }
   const printed = new Set<string>();
-  return (error, refusal) => {
-    const kind = refusal ?? `500 ${error instanceof Error ? error.name : "?"}`;
+  return (error, refusal, place) => {
+    const kind = refusal ?? kindOf(error, place);
     if (printed.has(kind) || printed.size >= KINDS_MAX) {
       return;
     }

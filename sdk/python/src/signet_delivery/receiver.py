@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import re
 import threading
@@ -109,6 +110,7 @@ class Receiver:
         :raises ImportError: for a public key without the package cryptography
         """
         _check(on_event, on_error, replay_store, header_brand)
+        _refuse_async("secrets", secrets)
         for name, number in (("remember", remember), ("tolerance", tolerance), ("future", future)):
             if not isinstance(number, (int, float)) or not number >= 0:
                 raise ValueError(f"{name} is not a number of at least 0")
@@ -127,15 +129,17 @@ class Receiver:
 
     def receive(self, body: bytes, headers: Headers) -> WebhookAnswer:
         """Verifies a request, processes a new event and returns the answer. Never raises an Exception."""
+        place = "check"
         try:
             verified = self._verify(body, headers)
             if not isinstance(verified, VerificationError):
+                place = "process"
                 return self._process(verified)
             status = 400 if verified.code in ("HEADERS_MALFORMED", "PAYLOAD_MALFORMED") else 401
             self._tell(verified, f"{status} {verified.code}")
             return _answer(status, error=verified.code)
         except Exception as error:
-            self._tell(error)
+            self._tell(error, place=place)
             return _answer(500, error="FAILED")
 
     def _verify(self, body: bytes, headers: Headers) -> Union[VerifiedPayload, VerificationError]:
@@ -145,7 +149,7 @@ class Receiver:
                 "the body was read before this receiver, and its bytes are lost:"
                 " read the raw body before anything parses it"
             )
-        secrets = self._secrets() if callable(self._secrets) else self._secrets
+        secrets = _ran("secrets", self._secrets()) if callable(self._secrets) else self._secrets
         try:
             return verify_parsed(
                 body,
@@ -200,24 +204,25 @@ class Receiver:
                 del self._under_way[event.id]
 
     def _take(self, event: WebhookEvent) -> bool:
-        if event.id is not None and self._store.seen(event.id, self._now() + self._remember):
+        if event.id is not None and _ran("seen", self._store.seen(event.id, self._now() + self._remember)):
             return False
         try:
             if event.type != _GRADE_TYPE or not event.from_service:
-                self._on_event(event)
+                _ran("on_event", self._on_event(event))
         except BaseException:
             if event.id is not None:
                 self._store.forget(event.id)
             raise
         return True
 
-    def _tell(self, error: Exception, refusal: Optional[str] = None) -> None:
+    def _tell(self, error: Exception, refusal: Optional[str] = None, place: str = "") -> None:
         """Passes on one refusal or failure.
 
         :param refusal: what the sender did wrong, as in ``401 SIGNATURE_INVALID``; None if the program is at fault
+        :param place: where the program failed: two functions may raise errors of the same class
         """
         if self._on_error is None:
-            self._log(error, refusal)
+            self._log(error, refusal, place)
             return
         try:
             self._on_error(error)
@@ -225,8 +230,8 @@ class Receiver:
             # No one else to report to, and the answer stays the same.
             pass
 
-    def _log(self, error: Exception, refusal: Optional[str]) -> None:
-        kind = refusal or f"500 {type(error).__name__}"
+    def _log(self, error: Exception, refusal: Optional[str], place: str) -> None:
+        kind = refusal or f"500 {place} {type(error).__name__}"
         with self._lock:
             if kind in self._logged:
                 return
@@ -238,6 +243,24 @@ class Receiver:
             LOG.warning("signet: a webhook was refused with %s: %s. %s", refusal, error, more)
 
 
+def _refuse_async(name: str, function: object) -> None:
+    called = getattr(function, "__call__", None)
+    if any(inspect.iscoroutinefunction(each) or inspect.isasyncgenfunction(each) for each in (function, called)):
+        raise ValueError(f"{name} is async, but a receiver awaits nothing: {name} may call asyncio.run")
+
+
+def _ran(name: str, returned: Any) -> Any:
+    """Returns what a function of the program has returned.
+
+    :raises TypeError: if that has yet to run, because an event that nobody has processed must come again
+    """
+    if inspect.iscoroutine(returned) or inspect.isgenerator(returned) or inspect.isasyncgen(returned):
+        if not inspect.isasyncgen(returned):
+            returned.close()
+        raise TypeError(f"{name} has returned a {type(returned).__name__}, but a receiver awaits nothing")
+    return returned
+
+
 def _check(on_event: object, on_error: object, replay_store: object, header_brand: object) -> None:
     if not callable(on_event):
         raise ValueError("on_event is not a function")
@@ -246,5 +269,8 @@ def _check(on_event: object, on_error: object, replay_store: object, header_bran
     for name in ("seen", "forget"):
         if replay_store is not None and not callable(getattr(replay_store, name, None)):
             raise ValueError(f"replay_store has no method {name}")
+        _refuse_async(f"replay_store.{name}", getattr(replay_store, name, None))
+    _refuse_async("on_event", on_event)
+    _refuse_async("on_error", on_error)
     if not isinstance(header_brand, str) or not re.fullmatch("[A-Za-z0-9-]+", header_brand):
         raise ValueError("header_brand is not a part of a header's name")

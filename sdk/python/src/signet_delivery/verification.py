@@ -46,8 +46,14 @@ _TIMESTAMP = re.compile(r"0|[1-9][0-9]{0,11}")
 _ID = re.compile(r"[\x21-\x2d\x2f-\x7e]{1,256}")
 _SIGNATURES = re.compile(r"[\x20-\x7e]{1,4096}")
 _MAX_SIGNATURES = 16
+_NULL = re.compile(rb"(?:\xef\xbb\xbf)?[ \t\r\n]*null[ \t\r\n]*")
 _SECRET = re.compile(r"whsec_[A-Za-z0-9+/]{32,88}={0,2}")
 _PUBLIC_KEY = re.compile(r"whpk_[A-Za-z0-9+/]{43}=")
+# The prime of Curve25519, and the y coordinates of its points of order 1, 2, 4 and 8. As keys, they have signatures that
+# hold for any text.
+_PRIME = 2**255 - 19
+_EIGHTH = 0x05FC536D880238B13933C6D305ACDFD5F098EFF289F4C345B027B2C28F95E826
+_SMALL_ORDER = (0, 1, _PRIME - 1, _EIGHTH, _PRIME - _EIGHTH)
 
 
 @dataclass(frozen=True)
@@ -194,6 +200,10 @@ def _read_public_key(public_key: str) -> "Ed25519PublicKey":
     raw = _decode(public_key[len("whpk_") :]) if _PUBLIC_KEY.fullmatch(public_key) else b""
     if len(raw) != 32:
         raise ValueError("a public key is whpk_ followed by the base64 of 32 bytes")
+    # Without the highest bit, which is the sign of x (RFC 8032 section 5.1.2).
+    y = int.from_bytes(raw, "little") % 2**255
+    if y >= _PRIME or y in _SMALL_ORDER:
+        raise ValueError("the public key is a point of small order, or not in its normal form")
     try:
         from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
     except ImportError as error:
@@ -271,7 +281,8 @@ def _matching_scheme(headers: _SignedHeaders, secrets: Sequence[str], body: byte
 
 def _parse(body: bytes) -> Any:
     try:
-        return loads(body.decode("utf-8"))
+        # A parser may ignore a byte order mark (RFC 8259 section 8.1).
+        return loads(body.decode("utf-8-sig"))
     except (ValueError, RecursionError):
         return None
 
@@ -347,7 +358,7 @@ def verify_parsed(body: bytes, headers: Headers, secrets: Secrets, **options: An
     :raises VerificationError: also for a body that is not JSON
     """
     verified = verify(body, headers, secrets, **options)
-    if verified.payload is None and verified.body.strip() != b"null":
+    if verified.payload is None and not _NULL.fullmatch(verified.body):
         raise VerificationError("PAYLOAD_MALFORMED", "the signed body is not JSON")
     return verified
 

@@ -291,6 +291,41 @@ describe("a receiver whose program does not listen to errors", () => {
     ]);
   });
 
+  it("prints each class of failure, also those of one name", async () => {
+    const printed: unknown[] = [];
+    const spy = vi.spyOn(console, "error").mockImplementation((...line) => void printed.push(line.at(1)));
+    const sealed = new Error("the vault is sealed");
+    const failures = [
+      new Error("the disk is full"),
+      new TypeError("a bug"),
+      ...["ECONNREFUSED", "ETIMEDOUT"].map((code) => Object.assign(new Error("the store is away"), { code })),
+      "a text",
+    ];
+    let secrets = (): string => SECRET;
+    let failure: unknown;
+    try {
+      const made = createReceiver({
+        secrets: () => secrets(),
+        now: () => NOW_MS,
+        onEvent: () => {
+          throw failure;
+        },
+      });
+      const { body, headers } = delivery();
+      for (failure of [...failures, ...failures]) {
+        await made.receive(body, headers);
+      }
+      secrets = () => {
+        throw sealed;
+      };
+      await made.receive(body, headers);
+      await made.receive(body, headers);
+    } finally {
+      spy.mockRestore();
+    }
+    expect(printed).toEqual([...failures, sealed]);
+  });
+
   it("survives a callback that rejects", async () => {
     const onError = async (): Promise<void> => await Promise.reject(new Error("the log is full"));
     const { receive } = receiver({ onError });

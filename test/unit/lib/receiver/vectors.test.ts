@@ -3,7 +3,8 @@ import { Ajv2020 } from "ajv/dist/2020.js";
 import { describe, expect, it } from "vitest";
 import { VerificationError } from "../../../../src/lib/receiver/errors.ts";
 import { verify } from "../../../../src/lib/receiver/verify.ts";
-import { type Vector, webhookSignatures, type RefusalCode } from "../../../vectors/cases.ts";
+import { webhookSignatures } from "../../../vectors/cases.ts";
+import type { RefusalCode, Vector } from "../../../vectors/draft.ts";
 import schema from "../../../vectors/webhook-signatures.schema.json" with { type: "json" };
 import written from "../../../vectors/webhook-signatures.json" with { type: "json" };
 
