@@ -107,4 +107,12 @@ export const SENT: readonly Mutant[] = [
     replace: "if (path === undefined && allowed !== undefined) {",
     caughtBy: "test/machine/http/server.test.ts",
   },
+  {
+    name: "a-port-is-an-address",
+    breaks: "--forward-to takes a port of this machine, which parsers read as 0.0.11.184 (docs/cli.md)",
+    file: "src/cli/client/listen.ts",
+    find: 'given.startsWith("/") ? "localhost" : "localhost:"',
+    replace: 'given.startsWith("/") ? "localhost" : ""',
+    caughtBy: "test/machine/cli/local-receiver.test.ts",
+  },
 ];

@@ -119,9 +119,19 @@ async function openReceiver(
   }
 }
 
-/** Adds `http://` to an address without a scheme, such as `localhost:3000/hook`, whose host a parser takes for one. */
+/** A port with or without its colon, or a path: of this machine. */
+const OF_LOCALHOST = /^(?::?(?=\d{1,5}(?:[/?]|$))|(?=\/))/;
+
+/**
+ * Completes an address without a scheme, such as `localhost:3000/hook`, `3000` or `/hook`. Parsers take the first part for
+ * a scheme, for an IPv4 address or for a host.
+ */
 export function forwardUrl(given: string | undefined): string | undefined {
-  return given === undefined || given.includes("://") ? given : `http://${given}`;
+  if (given === undefined || given.includes("://")) {
+    return given;
+  }
+  const local = given.replace(OF_LOCALHOST, () => (given.startsWith("/") ? "localhost" : "localhost:"));
+  return `http://${local}`;
 }
 
 /** Checks that the service can reach the receiver: only a local service reaches a loopback address. */

@@ -40,14 +40,19 @@ test("of an endless answer of the user's program it reads and passes on the firs
   await receiver.close();
 });
 
-test("an address without a scheme is forwarded to over http", () => {
-  expect(
-    ["localhost:3000/hook", "127.0.0.1:3000", "app.local", "https://a.example/"].map(forwardUrl),
-  ).toEqual([
-    "http://localhost:3000/hook",
-    "http://127.0.0.1:3000",
-    "http://app.local",
-    "https://a.example/",
-  ]);
+test("an address without a scheme is forwarded to over http, and a port or a path alone on this machine", () => {
+  const addresses = {
+    "localhost:3000/hook": "http://localhost:3000/hook",
+    "127.0.0.1:3000": "http://127.0.0.1:3000",
+    "[::1]:3000": "http://[::1]:3000",
+    "app.local": "http://app.local",
+    "https://a.example/": "https://a.example/",
+    "3000": "http://localhost:3000",
+    "3000/hook?a=b": "http://localhost:3000/hook?a=b",
+    ":3000": "http://localhost:3000",
+    "/hook": "http://localhost/hook",
+    "300.example": "http://300.example",
+  };
+  expect(Object.keys(addresses).map(forwardUrl)).toEqual(Object.values(addresses));
   expect(forwardUrl(undefined)).toBeUndefined();
 });
