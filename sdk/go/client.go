@@ -20,7 +20,7 @@ type Options struct {
 	// RegionURLs are the base URLs of other regions' APIs. An answer 421 leads to these and BaseURL only, because the token
 	// goes along.
 	RegionURLs []string
-	// ClientID may be empty if the store holds it.
+	// ClientID may be empty if the store holds it. White space around it and the secret is ignored.
 	ClientID string
 	// ClientSecret may be empty if the store holds it, or if a certificate or an assertion authenticates.
 	ClientSecret string
@@ -84,6 +84,14 @@ func NewClient(options Options) (*Client, error) {
 		if regions[i], err = readBaseURL(region, options.AllowPlainHTTP); err != nil {
 			return nil, fmt.Errorf("signet: RegionURLs[%d] %w", i, err)
 		}
+	}
+	for name, text := range map[string]*string{"ClientID": &options.ClientID, "ClientSecret": &options.ClientSecret} {
+		// A file ends with a newline, and an editor may begin it with a byte order mark.
+		read := strings.TrimSpace(strings.TrimPrefix(*text, "\ufeff"))
+		if read == "" && *text != "" {
+			return nil, fmt.Errorf("signet: %s is empty", name)
+		}
+		*text = read
 	}
 	if options.ClientID == "" && options.Store == nil {
 		return nil, errors.New("signet: ClientID or a Store that holds the credential is needed")

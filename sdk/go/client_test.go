@@ -583,6 +583,18 @@ func TestAnExportThatFallsSilentIsATimeout(t *testing.T) {
 	}
 }
 
+func TestIDAndSecretMayComeFromAFile(t *testing.T) {
+	s := startService(t)
+	for _, around := range [][2]string{{"", "\n"}, {"\ufeff", "\r\n"}, {" ", "\t"}} {
+		client, _ := connect(t, s, func(o *Options) {
+			o.ClientID, o.ClientSecret = around[0]+o.ClientID+around[1], around[0]+o.ClientSecret+around[1]
+		})
+		if _, err := client.AccessToken(ctx); err != nil {
+			t.Errorf("%q: %v", around, err)
+		}
+	}
+}
+
 func TestOptionsThatContradictAreErrors(t *testing.T) {
 	for _, options := range []Options{
 		{},
@@ -594,6 +606,8 @@ func TestOptionsThatContradictAreErrors(t *testing.T) {
 		{BaseURL: "https://api.example.com", RegionURLs: []string{"https://us.example.com?x=1"}, ClientID: "cl_1"},
 		{BaseURL: "https://api.example.com"},
 		{BaseURL: "https://api.example.com", ClientSecret: "s", Store: NewFileCredentialStore("x")},
+		{BaseURL: "https://api.example.com", ClientID: " \n"},
+		{BaseURL: "https://api.example.com", ClientID: "cl_1", ClientSecret: "\n"},
 		{BaseURL: "http://127.0.0.1", ClientID: "cl_1", TLS: &TLSOptions{}},
 		{BaseURL: "https://api.example.com", ClientID: "cl_1", TLS: &TLSOptions{}, HTTPClient: http.DefaultClient},
 	} {

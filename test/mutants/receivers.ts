@@ -74,8 +74,8 @@ export const RECEIVERS: readonly Mutant[] = [
     name: "one-name-is-one-failure",
     breaks: "Each class of failure is printed once where nobody listens (docs/verify-webhooks.md)",
     file: "src/lib/receiver/report.ts",
-    find: "const kind = refusal ?? kindOf(error, place);",
-    replace: "const kind = refusal ?? kindOf(error instanceof Error ? error.name : error);",
+    find: "return `500 ${place} ",
+    replace: "return `500 ${place.length > 0} ",
     caughtBy: "test/unit/lib/receiver/receive.test.ts",
   },
   {
@@ -91,7 +91,16 @@ export const RECEIVERS: readonly Mutant[] = [
     breaks: "A public key of small order is no receiver's key, in every language (test/vectors)",
     file: "src/lib/receiver/ed25519.ts",
     find: 'return soundKey(createPublicKey({ key: der, format: "der", type: "spki" }));',
-    replace: 'return createPublicKey({ key: der, format: "der", type: "spki" });',
+    replace:
+      'const key = createPublicKey({ key: der, format: "der", type: "spki" });\n  return der.length > 0 ? key : soundKey(key);',
     caughtBy: "test/unit/lib/receiver/vectors.test.ts",
+  },
+  {
+    name: "secret-with-its-newline",
+    breaks: "A client's secret may come from a file, with its newline (docs/client.md)",
+    file: "src/lib/options.ts",
+    find: "  return value.trim();",
+    replace: "  return value;",
+    caughtBy: "test/machine/lib/client/transport.test.ts",
   },
 ];

@@ -542,6 +542,30 @@ class Exchanges(WithService):
                 SignetClient(address, client_id=CLIENT_ID, client_secret="s")
         SignetClient("http://example.com", client_id=CLIENT_ID, client_secret="s", allow_plain_http=True)
 
+    def test_take_an_id_and_a_secret_from_a_file(self) -> None:
+        for begin, end in (("", "\n"), ("\ufeff", "\r\n"), (" ", "\t")):
+            options = {"client_id": f"{begin}{CLIENT_ID}{end}", "client_secret": f"{begin}{secret_of(1)}{end}"}
+            self.assertIn("token-", self.client(**options).access_token().value)
+
+    def test_reject_wrong_arguments_before_the_first_request(self) -> None:
+        async def later(audience: str) -> str:
+            return audience
+
+        wrong: "List[tuple[Any, str]]" = [
+            ({"client_id": " \n"}, "client_id is empty"),
+            ({"client_secret": ""}, "client_secret is empty"),
+            ({"client_secret": b"s"}, "client_secret is not a str"),
+            ({"client_assertion": "eyJ"}, "client_assertion is not a function"),
+            ({"client_assertion": later}, "client_assertion is async"),
+            ({"store": "credential.json"}, "store.load is not set"),
+        ]
+        for arguments, message in wrong:
+            with self.subTest(message), self.assertRaises(ValueError) as caught:
+                SignetClient("https://a", **{"client_id": CLIENT_ID, **arguments})
+            self.assertIn(message, str(caught.exception))
+        with self.assertRaises(ValueError):
+            SignetClient("https://a", client_id=CLIENT_ID, tls=TlsFiles(key_file="client.key"))
+
     def test_encode_ids_times_and_filters(self) -> None:
         signet = self.client()
         signet.events.list(from_=datetime(2026, 1, 1, tzinfo=timezone.utc), limit=5).page("c&1")

@@ -150,7 +150,7 @@ class Configuration(unittest.TestCase):
         wrong: "List[tuple[Dict[str, Any], str]]" = [
             ({"on_event": None}, "on_event"),
             ({"on_error": "log"}, "on_error"),
-            ({"replay_store": {}}, "replay_store has no method seen"),
+            ({"replay_store": {}}, "replay_store.seen is not set"),
             ({"tolerance": -1}, "tolerance"),
             ({"future": float("nan")}, "future"),
             ({"remember": "10 days"}, "remember"),

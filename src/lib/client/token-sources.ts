@@ -1,9 +1,11 @@
 /** Creates token sources from options: one credential, any number of scope sets. */
+import { checkFunctions, readText } from "../options.ts";
 import type { ClientAssertion } from "./client-assertion.ts";
 import { CredentialKeeper } from "./credential-keeper.ts";
 import type { CredentialStore } from "./credential-store.ts";
 import { DEFAULT_RETRY, type RetryPolicy } from "./retry.ts";
 import { type Runtime, runtimeWith } from "./runtime.ts";
+import type { ClientSecret } from "./succession.ts";
 import { createTlsFetch, type TlsSource } from "./tls-fetch.ts";
 import { TokenSource } from "./token-source.ts";
 
@@ -16,7 +18,7 @@ export interface ConnectionOptions extends Partial<Runtime> {
   readonly baseUrl: string;
   /** Base URLs of other regions' APIs. An answer 421 leads to these and `baseUrl` only: token and body go along. */
   readonly regionUrls?: readonly string[];
-  /** Absent where the store holds it. */
+  /** Absent where the store holds it. White space around it and the secret is ignored. */
   readonly clientId?: string;
   /** Absent if the store holds it, or the client certificate or an assertion authenticates. */
   readonly clientSecret?: string;
@@ -67,19 +69,34 @@ function readBaseUrl(address: string, { allowPlainHttp = false }: ConnectionOpti
   return normalBaseUrl(address);
 }
 
-/** @throws TypeError for contradictory options */
-export function connect(options: ConnectionOptions): Connection {
-  const baseUrl = readBaseUrl(options.baseUrl, options);
-  const regions = (options.regionUrls ?? []).map((address) => readBaseUrl(address, options));
-  const { clientId, clientSecret, clientAssertion, store, tls, timeoutMs = TIMEOUT_MS } = options;
+/** Returns the configured credential, if any. @throws TypeError that names the option */
+function configuredCredential(options: ConnectionOptions): ClientSecret | undefined {
+  const { clientId, clientSecret, store } = options;
+  const given = options as unknown as Readonly<Record<string, unknown>>;
+  checkFunctions(given, [], ["clientAssertion"]);
+  if (store !== undefined) {
+    checkFunctions(store as unknown as Readonly<Record<string, unknown>>, ["load", "save"], [], "store.");
+  }
   if (clientId === undefined && store === undefined) {
     throw new TypeError("clientId or a store that holds the credential is needed");
   }
+  if (clientId === undefined) {
+    return undefined;
+  }
+  const secret = clientSecret === undefined ? null : readText(given, "clientSecret");
+  return { clientId: readText(given, "clientId"), secret };
+}
+
+/** @throws TypeError for missing, wrong or contradictory options */
+export function connect(options: ConnectionOptions): Connection {
+  const baseUrl = readBaseUrl(options.baseUrl, options);
+  const regions = (options.regionUrls ?? []).map((address) => readBaseUrl(address, options));
+  const { clientAssertion, store, tls, timeoutMs = TIMEOUT_MS } = options;
+  const configured = configuredCredential(options);
   const base = runtimeWith(options);
   const fetch = options.fetch ?? (tls === undefined ? base.fetch : createTlsFetch(tls, base.clock));
   const runtime = { ...base, fetch };
   const retry = { ...DEFAULT_RETRY, ...options.retry };
-  const configured = clientId === undefined ? undefined : { clientId, secret: clientSecret ?? null };
   const keeper = new CredentialKeeper({ configured, store, warn: runtime.warn });
   const url = `${baseUrl}/v1/auth/token`;
   const assert = clientAssertion === undefined ? undefined : () => clientAssertion(url);

@@ -1,7 +1,7 @@
 /** Handles one webhook from raw bytes to an answer, for any framework. */
 import { VerificationError } from "./errors.ts";
 import type { HeaderSource } from "./headers.ts";
-import { checkFunctions, checkNumbers } from "./options.ts";
+import { checkFunctions, checkNumbers } from "../options.ts";
 import { MemoryReplayStore, type ReplayStore } from "./replay-store.ts";
 import { reporter } from "./report.ts";
 import { checkUnread } from "./respond.ts";

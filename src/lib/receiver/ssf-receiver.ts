@@ -7,7 +7,7 @@ import { readBody } from "../bounded-body.ts";
 import { verifySignature } from "../jws.ts";
 import { soundKey } from "../public-key.ts";
 import { type HeaderSource, valuesOf } from "./headers.ts";
-import { checkFunctions, checkNumbers, readText } from "./options.ts";
+import { checkFunctions, checkNumbers, readText } from "../options.ts";
 import { MemoryReplayStore } from "./replay-store.ts";
 import { type Report, reporter } from "./report.ts";
 import { checkUnread } from "./respond.ts";

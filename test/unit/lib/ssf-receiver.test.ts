@@ -252,7 +252,7 @@ describe("a push", () => {
 describe("a receiver of security events", () => {
   test.each([
     ["issuer", undefined, "issuer is not set"],
-    ["issuer", " ", "issuer is not a text"],
+    ["issuer", " ", "issuer is empty"],
     ["audience", "", "audience is empty"],
     ["audience", null, "audience is not set"],
     ["authorization", "", "authorization is empty"],

@@ -43,6 +43,8 @@ class TlsFiles:
 
     def context(self) -> ssl.SSLContext:
         """Reads the files. Raises OSError, of which ssl.SSLError is one, for files that do not fit. It names them."""
+        if self.key_file is not None and self.cert_file is None:
+            raise ValueError("key_file needs a cert_file")
         with _named(self.ca_file):
             context = ssl.create_default_context(cafile=self.ca_file)
         context.minimum_version = ssl.TLSVersion.TLSv1_2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import logging
 import random
 import time
@@ -101,3 +102,14 @@ def with_retries(
                 raise
         runtime.sleep(wait)
         attempt += 1
+
+
+def check_function(name: str, function: object) -> None:
+    """Raises ValueError for what is no function, or an async one, which nothing here would await."""
+    if function is None:
+        raise ValueError(f"{name} is not set")
+    if not callable(function):
+        raise ValueError(f"{name} is not a function")
+    called = getattr(function, "__call__", None)
+    if any(inspect.iscoroutinefunction(each) or inspect.isasyncgenfunction(each) for each in (function, called)):
+        raise ValueError(f"{name} is async, but nothing awaits it here: {name} may call asyncio.run")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Callable, Optional, Sequence
 
 from ._http import Connections, TlsFiles, read_base_url
-from ._runtime import RetryPolicy, Runtime
+from ._runtime import RetryPolicy, Runtime, check_function
 from ._tokens import TOKEN_PATH, AccessToken, ClientSecret, CredentialKeeper, TokenSource
 from ._transport import Transport
 from .credentials import CredentialStore
@@ -14,6 +14,18 @@ from .resources.deliveries import DeadLetters, Deliveries, Replays
 from .resources.endpoints import Endpoints
 from .resources.events import Events, EventTypes
 from .resources.streams import Streams
+
+
+def _text(name: str, value: Optional[str]) -> Optional[str]:
+    """Returns a text without what surrounds it in a file: a newline, a byte order mark."""
+    if value is None:
+        return None
+    if not isinstance(value, str):
+        raise ValueError(f"{name} is not a str")
+    read = value.strip().strip("\ufeff").strip()
+    if read == "":
+        raise ValueError(f"{name} is empty")
+    return read
 
 
 class SignetClient:
@@ -41,7 +53,7 @@ class SignetClient:
     ) -> None:
         """Creates a client.
 
-        :param client_id: absent where the store holds it
+        :param client_id: absent where the store holds it. White space around it and the secret is ignored
         :param client_secret: absent if the store holds it, or the certificate or an assertion authenticates
         :param client_assertion: returns a new assertion (RFC 7523) for the address of the token endpoint
         :param store: keeps a rotated secret. Without it, a successor is never used, and the secret ends with its
@@ -53,7 +65,7 @@ class SignetClient:
         :param timeout: of one request with its answer, in seconds
         :param allow_plain_http: allows unencrypted secrets and tokens to other machines
         :param runtime: time and randomness, for tests
-        :raises ValueError: for contradictory arguments
+        :raises ValueError: for arguments that are wrong or contradictory
         :raises OSError: for certificates that cannot be read
         """
         if client_id is None and store is None:
@@ -63,6 +75,12 @@ class SignetClient:
         address, *regions = (read_base_url(url, allow_plain_http) for url in (base_url, *region_urls))
         self._connections = Connections(address, tls, timeout, runtime)
         apis = [self._connections, *(Connections(region, tls, timeout, runtime) for region in regions)]
+        for name in ("load", "save"):
+            if store is not None:
+                check_function(f"store.{name}", getattr(store, name, None))
+        if client_assertion is not None:
+            check_function("client_assertion", client_assertion)
+        client_id, client_secret = _text("client_id", client_id), _text("client_secret", client_secret)
         configured = None if client_id is None else ClientSecret(client_id, client_secret)
         assertion = None if client_assertion is None else (lambda: client_assertion(address + TOKEN_PATH))
         keeper = CredentialKeeper(configured, store)

@@ -12,7 +12,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, Callable, Dict, Optional, Protocol, Set, Union
 
-from ._runtime import LOG
+from ._runtime import LOG, check_function
 from .errors import VerificationError
 from .verification import Headers, Secrets, VerifiedPayload, header_of, read_secrets, verify_parsed
 
@@ -110,7 +110,8 @@ class Receiver:
         :raises ImportError: for a public key without the package cryptography
         """
         _check(on_event, on_error, replay_store, header_brand)
-        _refuse_async("secrets", secrets)
+        if callable(secrets):
+            check_function("secrets", secrets)
         for name, number in (("remember", remember), ("tolerance", tolerance), ("future", future)):
             if not isinstance(number, (int, float)) or not number >= 0:
                 raise ValueError(f"{name} is not a number of at least 0")
@@ -243,12 +244,6 @@ class Receiver:
             LOG.warning("signet: a webhook was refused with %s: %s. %s", refusal, error, more)
 
 
-def _refuse_async(name: str, function: object) -> None:
-    called = getattr(function, "__call__", None)
-    if any(inspect.iscoroutinefunction(each) or inspect.isasyncgenfunction(each) for each in (function, called)):
-        raise ValueError(f"{name} is async, but a receiver awaits nothing: {name} may call asyncio.run")
-
-
 def _ran(name: str, returned: Any) -> Any:
     """Returns what a function of the program has returned.
 
@@ -262,15 +257,11 @@ def _ran(name: str, returned: Any) -> Any:
 
 
 def _check(on_event: object, on_error: object, replay_store: object, header_brand: object) -> None:
-    if not callable(on_event):
-        raise ValueError("on_event is not a function")
-    if on_error is not None and not callable(on_error):
-        raise ValueError("on_error is not a function")
+    check_function("on_event", on_event)
+    if on_error is not None:
+        check_function("on_error", on_error)
     for name in ("seen", "forget"):
-        if replay_store is not None and not callable(getattr(replay_store, name, None)):
-            raise ValueError(f"replay_store has no method {name}")
-        _refuse_async(f"replay_store.{name}", getattr(replay_store, name, None))
-    _refuse_async("on_event", on_event)
-    _refuse_async("on_error", on_error)
+        if replay_store is not None:
+            check_function(f"replay_store.{name}", getattr(replay_store, name, None))
     if not isinstance(header_brand, str) or not re.fullmatch("[A-Za-z0-9-]+", header_brand):
         raise ValueError("header_brand is not a part of a header's name")

@@ -300,3 +300,28 @@ describe("secrets and tokens", () => {
     expect(shown([refused, unreachable, runtime.warnings])).not.toMatch(/canary|token-1/);
   });
 });
+
+describe("a client's configuration", () => {
+  test.each(["\n", "\r\n", " \t"])(
+    "takes an id and a secret from a file, which ends with %j",
+    async (end) => {
+      const other = client({
+        clientId: `\ufeff${CLIENT_ID}${end}`,
+        clientSecret: `\ufeff${secretOf(1)}${end}`,
+      });
+      expect((await other.accessToken()).value).toMatch(/^token-/);
+    },
+  );
+
+  test.each([
+    [{ clientId: " \n" }, "clientId is empty"],
+    [{ clientSecret: "" }, "clientSecret is empty"],
+    [{ clientSecret: null }, "clientSecret is not set"],
+    [{ clientSecret: 7 }, "clientSecret is not a text"],
+    [{ clientAssertion: "eyJ" }, "clientAssertion is not a function"],
+    [{ store: "credential.json" }, "store.load is not set"],
+    [{ store: { load: () => undefined } }, "store.save is not set"],
+  ])("%j is refused before the first request", (wrong, message) => {
+    expect(() => client(wrong as unknown as Partial<SignetClientOptions>)).toThrow(new TypeError(message));
+  });
+});

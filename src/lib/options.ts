@@ -1,4 +1,4 @@
-/** Checks what a program passes to a receiver, so that one with a mistake does not start. */
+/** Checks what a program passes to a receiver or a client, so that one with a mistake does not start. */
 
 type Options = Readonly<Record<string, unknown>>;
 
@@ -39,9 +39,11 @@ export function checkNumbers(options: Options, names: readonly string[]): void {
  */
 export function readText(options: Options, name: string): string {
   const value = options[name];
-  if (typeof value !== "string" || value.trim() === "") {
-    const fault = value === undefined || value === null ? "not set" : value === "" ? "empty" : "not a text";
-    throw new TypeError(`${name} is ${fault}`);
+  if (typeof value !== "string") {
+    throw new TypeError(`${name} is ${value === undefined || value === null ? "not set" : "not a text"}`);
+  }
+  if (value.trim() === "") {
+    throw new TypeError(`${name} is empty`);
   }
   return value.trim();
 }
