@@ -302,8 +302,11 @@ func decodePublicKey(text string) (ed25519.PublicKey, error) {
 		return nil, ErrSecret
 	}
 	key, err := base64.StdEncoding.Strict().DecodeString(strings.TrimPrefix(text, publicKeyPrefix))
-	if err != nil || isWeakPoint(key) {
+	if err != nil {
 		return nil, ErrSecret
+	}
+	if isWeakPoint(key) {
+		return nil, &secretError{"the public key is a point of small order, or not in its normal form"}
 	}
 	return key, nil
 }

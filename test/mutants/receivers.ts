@@ -48,9 +48,9 @@ export const RECEIVERS: readonly Mutant[] = [
     name: "handler-blames-the-sender",
     breaks: "A failure of the program is a 500 (docs/verify-webhooks.md, Answers)",
     file: "src/lib/receiver/receive.ts",
-    find: "        report(error);\n",
+    find: "        report(error, undefined, place);\n",
     replace:
-      "        report(error);\n        if (error instanceof VerificationError) {\n          return refusal(error);\n        }\n",
+      "        report(error, undefined, place);\n        if (error instanceof VerificationError) {\n          return refusal(error);\n        }\n",
     caughtBy: "test/unit/lib/receiver/receive.test.ts",
   },
   {
