@@ -172,13 +172,14 @@ function mayChange(text: string): boolean {
   return false;
 }
 
+/** Whether a double of this text is the same decimal, as JavaScript prints it. */
+export function isSameDouble(text: string, double: number): boolean {
+  return isKept(text) || (Number.isFinite(double) && toDecimal(double).key === new Decimal(text).key);
+}
+
 /** Returns the double if JavaScript prints it as the same decimal, else the decimal. */
 function exactNumber(text: string, double: number): JsonNumber {
-  if (isKept(text)) {
-    return double;
-  }
-  const decimal = new Decimal(text);
-  return Number.isFinite(double) && toDecimal(double).key === decimal.key ? double : decimal;
+  return isSameDouble(text, double) ? double : new Decimal(text);
 }
 
 type Reviver = (name: string, value: unknown, context: { readonly source?: string }) => unknown;

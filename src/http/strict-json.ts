@@ -1,7 +1,7 @@
 /**
  * A JSON parser (RFC 8259) for request bodies, stricter and less lossy than `JSON.parse`.
  *
- * It rejects invalid UTF-8, lone surrogates, U+0000, numbers beyond a double, and deep nesting. It also rejects
+ * It rejects invalid UTF-8, lone surrogates, U+0000, numbers that a double cannot hold, and deep nesting. It also rejects
  * repeated member names in any spelling: `JSON.parse` silently keeps the last one, so two readers of one body can
  * disagree. It preserves the exact text of opaque members, which the service passes on unread; they only have to be
  * JSON.
@@ -9,6 +9,7 @@
  * Values inside opaque members are validated but not built.
  */
 import { isUtf8 } from "node:buffer";
+import { Decimal, isSameDouble } from "../domain/decimal.ts";
 import { SignetError } from "../domain/errors.ts";
 import {
   CLOSE_BRACE,
@@ -166,9 +167,14 @@ class Reader extends JsonCursor {
   private readNumber(): number {
     const start = this.at;
     this.skipNumber();
-    const number = Number(this.slice(start));
+    const text = this.slice(start);
+    const number = Number(text);
     if (!Number.isFinite(number)) {
       throw invalid("number out of range", start);
+    }
+    // A filter would compare with another number. The rules of members name integers that are too large.
+    if (!isSameDouble(text, number) && !(Number.isInteger(number) && new Decimal(text).isInteger)) {
+      throw invalid("number with more digits than a double has", start);
     }
     return number;
   }

@@ -98,7 +98,9 @@ describe("strict JSON", () => {
     fc.assert(
       fc.property(mangledJson, (text) => {
         fc.pre(isJson(Buffer.from(text)));
-        expect(problemOf(text) ?? "").toMatch(/^$|repeated|__proto__|lone surrogate|U\+0000|out of range/);
+        expect(problemOf(text) ?? "").toMatch(
+          /^$|repeated|__proto__|lone surrogate|U\+0000|out of range|more digits/,
+        );
       }),
       cases(300),
     );
@@ -145,6 +147,10 @@ describe("strict JSON", () => {
     ['"abc', "unexpected end at byte 4"],
     ['"abc\\', "unexpected end at byte 5"],
     ["1e999", "number out of range at byte 0"],
+    ["[19.99, 19.990000000000000001]", "number with more digits than a double has at byte 8"],
+    ["0.30000000000000000001e1", "number with more digits than a double has at byte 0"],
+    ["1e-400", "number with more digits than a double has at byte 0"],
+    ["9007199254740993.5", "number with more digits than a double has at byte 0"],
     ['"\\ud800"', "lone surrogate at byte 0"],
     ['"\\udc00\\ud800"', "lone surrogate at byte 0"],
     ['"a\\u0000b"', "U+0000 is not allowed at byte 0"],
