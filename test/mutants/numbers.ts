@@ -14,8 +14,8 @@ export const NUMBERS: readonly Mutant[] = [
     name: "numbers-are-doubles",
     breaks: "A schema's numbers are the decimals that their texts say (docs/event-types.md)",
     file: "src/domain/decimal.ts",
-    find: "return Number.isFinite(double) && toDecimal(double).key === decimal.key ? double : decimal;",
-    replace: 'return Number.isFinite(double) || decimal.digits === "" ? double : decimal;',
+    find: "return isSameDouble(text, double) ? double : new Decimal(text);",
+    replace: 'return isSameDouble(text, double) || text !== "" ? double : new Decimal(text);',
     caughtBy: "test/unit/domain/decimal.test.ts",
   },
   {
