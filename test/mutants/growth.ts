@@ -3,6 +3,30 @@ import type { Mutant } from "./mutant.ts";
 
 export const GROWTH: readonly Mutant[] = [
   {
+    name: "version-forgets-filters",
+    breaks: "Each change that a match depends on makes a new version of the tenant (decision 28)",
+    file: "src/database/migrations/0081-versions-of-matches.sql",
+    find: "WHEN ((OLD.state, OLD.event_types, OLD.filter_hash) IS DISTINCT FROM (NEW.state, NEW.event_types, NEW.filter_hash))",
+    replace: "WHEN ((OLD.state, OLD.event_types) IS DISTINCT FROM (NEW.state, NEW.event_types))",
+    caughtBy: "test/integration/delivery/match-versions.test.ts",
+  },
+  {
+    name: "changes-wait-for-the-version",
+    breaks: "A change of endpoints waits for no other one (decision 28)",
+    file: "src/database/migrations/0081-versions-of-matches.sql",
+    find: "LIMIT 1 FOR UPDATE SKIP LOCKED",
+    replace: "LIMIT 1 FOR UPDATE",
+    caughtBy: "test/integration/delivery/match-versions.test.ts",
+  },
+  {
+    name: "insert-reads-endpoints-that-did-not-change",
+    breaks: "An insert reads no endpoint while none has changed (decision 28)",
+    file: "src/database/repositories/webhooks/matches.ts",
+    find: "AND v.version <> w.version)",
+    replace: "AND v.version <> '')",
+    caughtBy: "test/integration/delivery/many-endpoints.test.ts",
+  },
+  {
     name: "the-queue-is-sorted",
     breaks: "A page of a list costs the same, however much there is (docs/guarantees.md)",
     file: "src/database/repositories/webhooks/delivery-filter.ts",

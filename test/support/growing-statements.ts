@@ -8,7 +8,8 @@ import { expireOverdue } from "../../src/database/repositories/webhooks/carriers
 import { claimFirst, findOtherDays } from "../../src/database/repositories/webhooks/claims.ts";
 import { listDeliveries } from "../../src/database/repositories/webhooks/deliveries.ts";
 import type { DeliveryFilter } from "../../src/database/repositories/webhooks/delivery-filter.ts";
-import { insertEvents, listEvents, matchEndpoints } from "../../src/database/repositories/webhooks/events.ts";
+import { insertEvents, listEvents } from "../../src/database/repositories/webhooks/events.ts";
+import { matchEndpoints } from "../../src/database/repositories/webhooks/matches.ts";
 import { claimLetters, claimRetries } from "../../src/database/repositories/webhooks/list-claims.ts";
 import { findOverdue, readLag } from "../../src/database/repositories/webhooks/reconciliation.ts";
 import { DAY_MS, newId, utcDay } from "../../src/domain/ids.ts";

@@ -156,6 +156,7 @@ const DELETIONS: Readonly<Record<string, string>> = {
   client_assertions: deletion("client_assertions", "credential_id, jti_digest"),
   event_type_schemas: deletion("event_type_schemas", "tenant_id, name, version"),
   event_types: deletion("event_types", "tenant_id, name"),
+  match_versions: deletion("match_versions", "ctid"),
   idempotency_keys: deletion("idempotency_keys", "tenant_id, route, key"),
   idempotent_answers: deletion("idempotent_answers", "owner_id, route, key_digest", "owner_id"),
 };

@@ -15,7 +15,7 @@ import {
   updateEventType,
   useSchema,
 } from "../../database/repositories/endpoints/event-types.ts";
-import type { TenantAndType } from "../../database/repositories/webhooks/events.ts";
+import type { TenantAndType } from "../../database/repositories/webhooks/matches.ts";
 import { tenantTransaction } from "../../database/transaction.ts";
 import type { Clock } from "../../domain/clock.ts";
 import { parseExactJson } from "../../domain/decimal.ts";

@@ -5,22 +5,21 @@
  * the key of the current rules, and returns events that were checked by other rules. So the rules are exact in every
  * process, and events without rules cost nothing.
  */
-import { createHash } from "node:crypto";
 import type { Pool } from "../../database/pool.ts";
 import { findSchemaText } from "../../database/repositories/endpoints/event-types.ts";
 import {
+  type EndpointFilter,
   listFilters,
   type MatchedType,
-  type MatchingEndpoint,
   type TenantAndType,
-} from "../../database/repositories/webhooks/events.ts";
+} from "../../database/repositories/webhooks/matches.ts";
 import { WeighedMap } from "../../domain/bounded-map.ts";
 import { parseExactJson } from "../../domain/decimal.ts";
 import type { FieldProblem, SignetError } from "../../domain/errors.ts";
 import { compileSchema, type CheckData } from "../event-types/schema-validator.ts";
 import { rateLimited } from "../../http/rate-limits/rate-limited.ts";
 import { nextTurn, Slices } from "../../runtime/slices.ts";
-import { compileFilter, type EventFilter, stepsOfEvent } from "./event-filter.ts";
+import { compileFilter, type EventFilter, type FilteredEvent, stepsOfEvent } from "./event-filter.ts";
 import { createTenantReads } from "./tenant-reads.ts";
 import type { Timers } from "../../domain/clock.ts";
 
@@ -36,10 +35,16 @@ export const RETRY_AFTER_MS = 1_000;
 /** Key of a type without schema and filters. */
 const NO_RULES_KEY = "";
 
+/** A filter with all endpoints of a type that have it. It is compiled once, and evaluated once for each event. */
+interface SharedFilter {
+  readonly admits: EventFilter;
+  readonly endpointIds: readonly string[];
+}
+
 interface Rules {
   readonly key: string;
   readonly check: CheckData | undefined;
-  readonly filters: readonly { readonly endpointId: string; readonly admits: EventFilter }[];
+  readonly filters: readonly SharedFilter[];
   /** Places of the endpoints in `filters`. */
   readonly places: ReadonlyMap<string, number>;
   /** Characters of the texts, with {@link RULE_OVERHEAD}. */
@@ -91,18 +96,9 @@ export interface RuledEvent extends TenantAndType {
 
 const NO_RULES: Checked = { key: NO_RULES_KEY, excluded: new Excluded(new Map(), []), problems: [] };
 
-function keyOf(
-  schemaDigest: string | null,
-  filters: readonly Pick<MatchingEndpoint, "endpointId" | "filterHash">[],
-): string {
-  if (schemaDigest === null && filters.length === 0) {
-    return NO_RULES_KEY;
-  }
-  const named = filters.map(({ endpointId, filterHash }) => `${endpointId}:${filterHash}`).sort();
-  // The text has 50 characters for each filter, and each event is compared with it.
-  return createHash("sha256")
-    .update(`${schemaDigest ?? ""}|${named.join()}`)
-    .digest("base64url");
+/** @param filters sum of the hashes of the filters; null without any */
+function keyOf(schemaDigest: string | null, filters: string | null): string {
+  return schemaDigest === null && filters === null ? NO_RULES_KEY : `${schemaDigest ?? ""}|${filters ?? ""}`;
 }
 
 /** Returns the key under which ingest keeps what it knows about a tenant and type. */
@@ -111,24 +107,15 @@ export function placeOf({ tenantId, type }: TenantAndType): string {
 }
 
 /** Returns the key of the current rules, to be compared with the key in {@link Checked}. */
-export function rulesKey({ schemaDigest, endpoints }: MatchedType): string {
-  return keyOf(
-    schemaDigest,
-    endpoints.filter(({ filterHash }) => filterHash !== null),
-  );
+export function rulesKey({ schemaDigest, filters }: MatchedType): string {
+  return keyOf(schemaDigest, filters);
 }
 
 function check({ key, check: checkData, filters, places }: Rules, { type, data }: RuledEvent): Checked {
   const value = parseExactJson(data);
   const problems = checkData === undefined ? [] : checkData(value);
-  const steps = stepsOfEvent();
-  const refusing =
-    problems.length > 0 ? [] : filters.filter(({ admits }) => !admits({ type, data: value }, steps));
-  const excluded = new Excluded(
-    places,
-    refusing.map(({ endpointId }) => endpointId),
-  );
-  return { key, excluded, problems };
+  const refusing = problems.length > 0 ? [] : refusingEndpoints(filters, { type, data: value });
+  return { key, excluded: new Excluded(places, refusing), problems };
 }
 
 function tooMuchToCheck(): SignetError {
@@ -192,15 +179,20 @@ export class EventRules {
   async #read(pair: TenantAndType): Promise<Rules> {
     const schema = await findSchemaText(this.#pool, pair);
     const filters = await listFilters(this.#pool, pair);
+    const hashes = filters.reduce((sum, { hash }) => sum + BigInt(hash), 0n);
+    const shared = shareFilters(filters);
+    const texts = new Set(filters.map(({ filter }) => filter));
     return {
-      key: keyOf(schema?.digest ?? null, filters),
+      key: keyOf(schema?.digest ?? null, filters.length === 0 ? null : String(hashes)),
       check: schema === undefined ? undefined : await this.#compiled(schema.digest, schema.text),
-      filters: filters.map(({ endpointId, filter }) => ({ endpointId, admits: readFilter(filter) })),
+      filters: shared,
       places: new Map(filters.map(({ endpointId }, place) => [endpointId, place])),
-      size: filters.reduce(
-        (size, { filter }) => size + filter.length + RULE_OVERHEAD,
-        (schema?.text.length ?? 0) + RULE_OVERHEAD,
-      ),
+      size: texts
+        .values()
+        .reduce(
+          (size, text) => size + text.length,
+          (schema?.text.length ?? 0) + (1 + filters.length) * RULE_OVERHEAD,
+        ),
     };
   }
 
@@ -217,6 +209,20 @@ export class EventRules {
     this.#compiling = turn.catch(() => undefined);
     return await turn;
   }
+}
+
+/** Compiles the filters of a type's endpoints. */
+export function shareFilters(filters: readonly EndpointFilter[]): SharedFilter[] {
+  return [...Map.groupBy(filters, ({ filter }) => filter)].map(([text, sharing]) => ({
+    admits: readFilter(text),
+    endpointIds: sharing.map(({ endpointId }) => endpointId),
+  }));
+}
+
+/** Returns the endpoints whose filter an event does not pass. */
+export function refusingEndpoints(filters: readonly SharedFilter[], event: FilteredEvent): string[] {
+  const steps = stepsOfEvent();
+  return filters.flatMap(({ admits, endpointIds }) => (admits(event, steps) ? [] : endpointIds));
 }
 
 /** Compiles a stored filter, which was validated when it was stored. */

@@ -7,13 +7,12 @@ import type { Pool } from "../../database/pool.ts";
 import { type Batcher, createBatcher } from "../../database/batcher.ts";
 import {
   type EventKey,
-  type Expected,
   findEvent,
   insertEvents,
   type InsertTimes,
-  type MatchedType,
   type NewEvent,
 } from "../../database/repositories/webhooks/events.ts";
+import type { Expected, MatchedType } from "../../database/repositories/webhooks/matches.ts";
 import {
   findIdempotencyKey,
   freeIdempotencyKey,
@@ -280,14 +279,16 @@ async function commit(
     signedKeysAfter: new Date(nowMs - REPLAY_MS),
     expiresAt: new Date(nowMs + deadLetterMs),
   };
-  const { inserted, outdated } = await insertHanded(options, sealed, times, [...expected]);
+  const { inserted, outdated, versions } = await insertHanded(options, sealed, times, [...expected]);
   metrics.eventsAccepted.inc(inserted.size);
-  return made.map((flushed, index) => {
+  const flushes = made.map((flushed, index): Flushed => {
     if (typeof flushed === "string" || inserted.has(flushed.id)) {
       return flushed;
     }
     if (outdated.has(flushed.id)) {
-      known.forget(matches.get((items[index] as CheckedEvent).place) as KnownMatch);
+      const match = matches.get((items[index] as CheckedEvent).place) as KnownMatch;
+      known.forget(match);
+      expected.delete(match);
       return "outdated";
     }
     return "key-taken";
@@ -298,6 +299,10 @@ async function commit(
 async function insertHanded(
   { pool, handOver }: IngestOptions,
   events: readonly NewEvent[],
+  for (const match of expected) {
+    known.renew(match, versions.get(match.tenantId));
+  }
+  return flushes;
   times: InsertTimes,
   expected: readonly Expected[],
 ): ReturnType<typeof insertEvents> {

@@ -1,6 +1,6 @@
 /** What ingest remembers of the endpoints of each tenant and type. */
 import type { Pool } from "../../database/pool.ts";
-import { matchEndpoints, type MatchedType } from "../../database/repositories/webhooks/events.ts";
+import { matchEndpoints, type MatchedType } from "../../database/repositories/webhooks/matches.ts";
 import { WeighedMap } from "../../domain/bounded-map.ts";
 import { placeOf, rulesKey } from "./event-rules.ts";
 import { createTenantReads } from "./tenant-reads.ts";
@@ -70,6 +70,14 @@ export class Matches {
     const place = placeOf(match);
     if (this.known(place) === match) {
       this.#known.delete(place);
+    }
+  }
+
+  /** Notes at which version of its tenant a match was found to be current; undefined if it was the known one. */
+  renew(match: KnownMatch, version: string | undefined): void {
+    const place = placeOf(match);
+    if (version !== undefined && this.known(place) === match) {
+      this.#known.put(place, { ...match, version }, weightOf(match));
     }
   }
 }

@@ -2,19 +2,19 @@
 import type { Keyring } from "../../crypto/keyring.ts";
 import type { Queryable } from "../../database/pool.ts";
 import { findDataKeys } from "../../database/repositories/data-keys.ts";
+import { insertEvents } from "../../database/repositories/webhooks/events.ts";
 import {
-  insertEvents,
   listFilters,
   matchEndpoints,
   type MatchingEndpoint,
-} from "../../database/repositories/webhooks/events.ts";
+} from "../../database/repositories/webhooks/matches.ts";
 import { actAs } from "../../database/transaction.ts";
 import type { Clock } from "../../domain/clock.ts";
 import { parseExactJson } from "../../domain/decimal.ts";
 import type { OwnEventType } from "../../domain/own-event-types.ts";
 import { newId, type RandomBytes } from "../../domain/ids.ts";
 import { sealNewContents } from "./event-content.ts";
-import { readFilter } from "./event-rules.ts";
+import { refusingEndpoints, shareFilters } from "./event-rules.ts";
 import { IDEMPOTENCY_MS } from "../../domain/idempotency.ts";
 
 interface OwnEventContent {
@@ -61,14 +61,11 @@ async function takingEndpoints(
 ): Promise<readonly MatchingEndpoint[]> {
   const [match] = await matchEndpoints(db, [{ tenantId, type }]);
   const endpoints = match?.endpoints ?? [];
-  if (endpoints.every(({ filterHash }) => filterHash === null)) {
+  if (match?.filters == null) {
     return endpoints;
   }
-  const filters = await listFilters(db, { tenantId, type });
-  const event = { type, data: parseExactJson(data) };
-  const refusing = new Set(
-    filters.filter(({ filter }) => !readFilter(filter)(event)).map(({ endpointId }) => endpointId),
-  );
+  const filters = shareFilters(await listFilters(db, { tenantId, type }));
+  const refusing = new Set(refusingEndpoints(filters, { type, data: parseExactJson(data) }));
   return endpoints.filter(({ endpointId }) => !refusing.has(endpointId));
 }
 

@@ -2,7 +2,7 @@
 import { lockName } from "../../lock-name.ts";
 import type { Queryable } from "../../pool.ts";
 import { raw, sql } from "../../sql.ts";
-import type { TenantAndType } from "../webhooks/events.ts";
+import type { TenantAndType } from "../webhooks/matches.ts";
 
 export interface EventTypeRow {
   readonly name: string;

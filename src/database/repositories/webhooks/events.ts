@@ -6,6 +6,7 @@ import { raw, type Statement, sql } from "../../sql.ts";
 import type { KeyPlace } from "../idempotency.ts";
 import type { TenantRow } from "../tenants.ts";
 import { type HandedDeliveries, handOverParts } from "./handed-deliveries.ts";
+import { type Expected, OTHER_VERSIONS, outdatedStatement } from "./matches.ts";
 import { atPlace, type BoundedRows, type Onward, READ_MAX, readBounded, withinDays } from "../page.ts";
 
 /** Channel that tells workers how many deliveries were added to the outbox. A hint only. */
@@ -37,112 +38,6 @@ function notifiedIds(events: readonly NewEvent[], handed?: HandedDeliveries): st
     ...(deliveries.length > NAMED_DELIVERIES_MAX ? [] : deliveries),
   ];
   return ids.length === 0 ? null : ids.join(" ");
-}
-
-export interface TenantAndType {
-  readonly tenantId: string;
-  readonly type: string;
-}
-
-export interface MatchingEndpoint {
-  readonly endpointId: string;
-  readonly state: "ACTIVE" | "DISABLED";
-  /** Hash of the filter that the event must pass; null if every event of the type is accepted. */
-  readonly filterHash: string | null;
-}
-
-/** The schema and the endpoints for events of one type of one tenant. */
-export interface MatchedType extends TenantAndType {
-  /** Digest of the schema that `data` must match; null if the type has none. */
-  readonly schemaDigest: string | null;
-  readonly deprecatedAt: Date | null;
-  readonly endpoints: MatchingEndpoint[];
-  /** Of all the other members. {@link insertEvents} compares it to the current one. */
-  readonly fingerprint: string;
-}
-
-/** Returns the condition under which an endpoint `e` accepts events of some of `types` of its tenant. */
-function takes(types: string): string {
-  return `e.state IN ('ACTIVE', 'DISABLED') AND (e.event_types && ${types} OR e.event_types = '{*}')`;
-}
-
-/**
- * SQL for the endpoints of each tenant and type `w` that has any, as text. Reads a tenant's endpoints once, whatever the
- * number of types: the commit of a large batch has hundreds.
- */
-const TAKING = `SELECT g.tenant_id, t.type,
-    string_agg(concat(e.id, ' ', e.state, ' ', e.filter_hash), ',' ORDER BY e.id) AS endpoints
-  FROM (SELECT tenant_id, array_agg(type) AS types FROM w GROUP BY tenant_id) g
-  JOIN endpoints e ON e.tenant_id = g.tenant_id AND ${takes("g.types")}
-  CROSS JOIN LATERAL unnest(CASE WHEN e.event_types = '{*}' THEN g.types ELSE e.event_types END) AS t(type)
-  WHERE e.event_types = '{*}' OR t.type = ANY (g.types)
-  GROUP BY g.tenant_id, t.type`;
-
-/**
- * Names `w`, the tenants and types in `rows`, and `f`, the same with their matches. Both are MATERIALIZED: PostgreSQL
- * may otherwise evaluate them for each row that they are joined with.
- */
-function fingerprints(
-  columns: "tenant_id, type" | "tenant_id, type, fingerprint",
-  rows: Statement,
-): Statement {
-  return sql`w AS MATERIALIZED (SELECT * FROM ${rows} AS w(${raw(columns)})), f AS MATERIALIZED (
-    SELECT w.*, t.schema_digest, t.deprecated_at, e.endpoints,
-      md5(concat(t.schema_digest, '/', t.deprecated_at, '/', e.endpoints)) AS current
-    FROM w LEFT JOIN event_types t ON t.tenant_id = w.tenant_id AND t.name = w.type
-    LEFT JOIN (${raw(TAKING)}) e ON e.tenant_id = w.tenant_id AND e.type = w.type)`;
-}
-
-/** Returns the columns of pairs, for `unnest`. */
-function columnsOf(pairs: readonly TenantAndType[]): Statement {
-  return sql`${pairs.map((pair) => pair.tenantId)}::text[], ${pairs.map((pair) => pair.type)}::text[]`;
-}
-
-/** Reads a list of {@link TAKING}. */
-function readEndpoints(list: string | null): MatchingEndpoint[] {
-  return (list?.split(",") ?? []).map((text) => {
-    const [endpointId, state, filterHash] = text.split(" ") as [string, MatchingEndpoint["state"], string];
-    return { endpointId, state, filterHash: filterHash === "" ? null : filterHash };
-  });
-}
-
-/**
- * Returns the endpoints that accept events of these types: active ones, and disabled ones, whose events become dead
- * letters at once. The result contains each requested pair. Each pair may be requested only once.
- */
-export async function matchEndpoints(
-  db: Queryable,
-  wanted: readonly TenantAndType[],
-): Promise<MatchedType[]> {
-  const { rows } = await db.query<Omit<MatchedType, "endpoints"> & { readonly endpoints: string | null }>({
-    name: "match-endpoints",
-    ...sql`WITH ${fingerprints("tenant_id, type", sql`unnest(${columnsOf(wanted)})`)}
-      SELECT tenant_id AS "tenantId", type, schema_digest AS "schemaDigest", deprecated_at AS "deprecatedAt",
-        current AS fingerprint, endpoints FROM f`,
-  });
-  return rows.map((row) => ({ ...row, endpoints: readEndpoints(row.endpoints) }));
-}
-
-/** A filter with its hash in {@link matchEndpoints}. */
-export interface EndpointFilter {
-  readonly endpointId: string;
-  /** JSON text. */
-  readonly filter: string;
-  readonly filterHash: string;
-}
-
-/** Returns the filters of the endpoints that accept events of a type. */
-export async function listFilters(
-  db: Queryable,
-  { tenantId, type }: TenantAndType,
-): Promise<EndpointFilter[]> {
-  const { rows } = await db.query<EndpointFilter>({
-    name: "list-filters",
-    text: `SELECT e.id AS "endpointId", e.filter, e.filter_hash::text AS "filterHash" FROM endpoints e
-      WHERE e.tenant_id = $1 AND e.filter IS NOT NULL AND ${takes("ARRAY[$2::text]")}`,
-    values: [tenantId, type],
-  });
-  return rows;
 }
 
 export interface NewDelivery {
@@ -210,16 +105,6 @@ function ownOf(events: readonly NewEvent[]): readonly (true | null)[] {
 }
 
 export const EVENTS_ROUTE = "POST /v1/events";
-
-/** What an event's deliveries were made from. */
-export type Expected = Pick<MatchedType, "tenantId" | "type" | "fingerprint">;
-
-/** Names `outdated`: the tenants and types whose match is no longer the expected one. */
-function outdatedStatement(expected: readonly Expected[]): Statement {
-  const given = sql`unnest(${columnsOf(expected)}, ${expected.map((pair) => pair.fingerprint)}::text[])`;
-  return sql`${fingerprints("tenant_id, type, fingerprint", given)},
-    outdated AS MATERIALIZED (SELECT tenant_id, type FROM f WHERE current <> fingerprint)`;
-}
 
 /** Returns the keys of the events, and the instants before which earlier uses are forgotten. */
 function keysStatement(events: readonly NewEvent[], keysAfter: Date, signedKeysAfter: Date): Statement {
@@ -313,7 +198,7 @@ function insertStatement(
   ), counted AS (
     ${countedStatement(now)}
   ), ${hand.noted}queued AS (SELECT count(*) AS n FROM outbox WHERE state = 'QUEUED' AND carrier IS NULL)
-  SELECT (SELECT array_agg(id) FROM accepted) AS inserted, (SELECT array_agg(id) FROM put_off) AS outdated,
+  SELECT (SELECT array_agg(id) FROM accepted) AS inserted, (SELECT array_agg(id) FROM put_off) AS outdated, ${raw(OTHER_VERSIONS)} AS versions,
     (SELECT ${raw(notifyOutbox("n", "ids"))} FROM queued, (SELECT ${notifiedIds(events, handed)}::text AS ids) t WHERE n > 0)${hand.result}`;
 }
 
@@ -331,6 +216,8 @@ export interface InsertResult {
   readonly outdated: ReadonlySet<string>;
   /** Ids of deliveries that were inserted with a carrier. */
   readonly handed: ReadonlySet<string>;
+  /** The current versions of tenants by id, where the expected ones were not. Matches that are not outdated have these. */
+  readonly versions: ReadonlyMap<string, string>;
 }
 
 /**
@@ -343,12 +230,21 @@ export async function insertEvents(
   times: InsertTimes,
   { expected = [], handed }: InsertOptions = {},
 ): Promise<InsertResult> {
-  const { rows } = await db.query<Record<"inserted" | "outdated" | "handed", string[] | null | undefined>>({
+  const { rows } = await db.query<
+    Record<"inserted" | "outdated" | "handed", string[] | null | undefined> & {
+      readonly versions: Readonly<Record<string, string>> | null;
+    }
+  >({
     name: handed === undefined ? "insert-events" : "insert-events-handed",
     ...insertStatement(events, times, expected, handed),
   });
   const [row] = rows;
-  return { inserted: new Set(row?.inserted), outdated: new Set(row?.outdated), handed: new Set(row?.handed) };
+  return {
+    inserted: new Set(row?.inserted),
+    outdated: new Set(row?.outdated),
+    handed: new Set(row?.handed),
+    versions: new Map(Object.entries(row?.versions ?? {})),
+  };
 }
 
 /** The stored `data` of an event. Both members are null once it is erased. */

@@ -2,7 +2,7 @@
 import { randomBytes } from "node:crypto";
 import { performance } from "node:perf_hooks";
 import { claimFirst } from "../../../../src/database/repositories/webhooks/claims.ts";
-import { matchEndpoints } from "../../../../src/database/repositories/webhooks/events.ts";
+import { matchEndpoints } from "../../../../src/database/repositories/webhooks/matches.ts";
 import { DAY_MS, newId, utcDay } from "../../../../src/domain/ids.ts";
 import { fillDeliveries } from "../../../support/many-rows.ts";
 import { withClient } from "../../environment/postgres.ts";

@@ -27,13 +27,13 @@ function underTest(max = 10): { readonly matches: Matches; readonly asked: Asked
       await new Promise((resolve) => {
         const [tenantId = ""] = tenants;
         expect(new Set(tenants).size).toBe(1);
-        const rest = { schemaDigest: null, deprecatedAt: null, fingerprint: "" };
+        const rest = { schemaDigest: null, deprecatedAt: null, filters: null, fingerprint: "", version: "1" };
         asked.push({
           tenantId,
           types,
           answer: async (endpoints) => {
             resolve({
-              rows: types.map((type) => ({ tenantId, type, ...rest, endpoints: endpoints ?? null })),
+              rows: types.map((type) => ({ tenantId, type, ...rest, endpoints: endpoints ?? "" })),
             });
             await turn();
           },
@@ -48,11 +48,11 @@ test("reads only what is not known, and forgets no newer match than the one name
   void matches.read({ tenantId: "a", types: ["t", "u", "t"] });
   await turn();
   expect(asked[0]?.types).toEqual(["t", "u"]);
-  await asked[0]?.answer("ep_1 ACTIVE ,ep_2 DISABLED 7");
+  await asked[0]?.answer("ep_1,ep_2!");
   const first = matches.known("a/t") as KnownMatch;
   expect(first.endpoints).toEqual([
-    { endpointId: "ep_1", state: "ACTIVE", filterHash: null },
-    { endpointId: "ep_2", state: "DISABLED", filterHash: "7" },
+    { endpointId: "ep_1", state: "ACTIVE" },
+    { endpointId: "ep_2", state: "DISABLED" },
   ]);
   await matches.read({ tenantId: "a", types: ["t", "u"] });
   expect(asked).toHaveLength(1);
@@ -66,13 +66,28 @@ test("reads only what is not known, and forgets no newer match than the one name
   expect(matches.known("a/t")?.endpoints).toEqual([]);
 });
 
+test("a match that is still current keeps its endpoints under the version at which it was compared", async () => {
+  const { matches, asked } = underTest();
+  void matches.read({ tenantId: "a", types: ["t"] });
+  await turn();
+  await asked[0]?.answer("ep_1");
+  const first = matches.known("a/t") as KnownMatch;
+  matches.renew(first, undefined);
+  expect(matches.known("a/t")).toBe(first);
+  matches.renew(first, "2");
+  expect(matches.known("a/t")).toEqual({ ...first, version: "2" });
+  // A commit that began earlier compared it at an earlier version.
+  matches.renew(first, "1.5");
+  expect(matches.known("a/t")?.version).toBe("2");
+});
+
 test("remembers matches by their endpoints, and the first type that was asked for in any case", async () => {
   const { matches, asked } = underTest();
   const types = Array.from({ length: 16 }, (_, index) => `t${index}`);
   void matches.read({ tenantId: "a", types });
   await turn();
   // 16 times 20,000 are more than is remembered, and half of it in all.
-  await asked[0]?.answer(Array.from({ length: 20_000 }, (_, index) => `ep_${index} ACTIVE `).join());
+  await asked[0]?.answer(Array.from({ length: 20_000 }, (_, index) => `ep_${index}`).join());
   const known = types.filter((type) => matches.known(`a/${type}`) !== undefined);
   expect(known).toEqual(types.slice(0, 9));
 });
