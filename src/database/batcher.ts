@@ -2,7 +2,7 @@
  * Group commit: concurrent callers share one statement. Items that arrive during earlier statements wait together. Thus
  * the batch grows with the load, and a lone item never waits.
  */
-import type { Timers } from "../domain/clock.ts";
+import type { Timer, Timers } from "../domain/clock.ts";
 import { type Batch, OTHERS_MS, type WaitingOptions, WaitingRoom } from "./waiting-room.ts";
 
 /** Longer, because timers may be some milliseconds early. */
@@ -46,6 +46,34 @@ function coalesced(later: (run: () => void) => unknown, run: () => void): () => 
   };
 }
 
+/** Rings once, at the earliest of the times that it was set to. */
+class Alarm {
+  readonly #timers: Pick<Timers, "after" | "cancel">;
+  readonly #ring: () => void;
+  #timer: Timer | undefined;
+  #atMs = Number.POSITIVE_INFINITY;
+
+  constructor(timers: Pick<Timers, "after" | "cancel">, ring: () => void) {
+    this.#timers = timers;
+    this.#ring = ring;
+  }
+
+  /** @param nowMs monotonic, in milliseconds */
+  setIn(ms: number, nowMs: number): void {
+    if (nowMs + ms >= this.#atMs) {
+      return;
+    }
+    this.#timers.cancel(this.#timer);
+    this.#atMs = nowMs + ms;
+    this.#timer = this.#timers
+      .after(Math.ceil(ms), () => {
+        this.#atMs = Number.POSITIVE_INFINITY;
+        this.#ring();
+      })
+      .unref();
+  }
+}
+
 async function failureOf(
   work: Promise<unknown> | undefined,
 ): Promise<{ readonly error: unknown } | undefined> {
@@ -64,8 +92,9 @@ export function createBatcher<Item, Result>(options: BatcherOptions<Item, Result
   let inFlight = 0;
   // After this turn's I/O, so that items that arrive in the same turn share a flush.
   const schedule = coalesced(timers.soon, pump);
-  // Takes the flush that is left to others once they no longer have items, even if no other flush ends by then.
-  const lookAgain = coalesced((run) => timers.after(LOOK_AGAIN_MS, run).unref(), pump);
+  // Takes what waits though no flush ends by then: after a rest, or the flush that is left to others once they no longer
+  // have items.
+  const alarm = new Alarm(timers, pump);
 
   async function run(batch: Batch<Waiting<Item, Result>>): Promise<void> {
     const { entries } = batch;
@@ -79,7 +108,7 @@ export function createBatcher<Item, Result>(options: BatcherOptions<Item, Result
       entries.forEach((entry) => entry.reject(error));
     } finally {
       inFlight -= 1;
-      waiting.ended(batch);
+      waiting.ended(batch, timers.monotonic());
       pump();
     }
   }
@@ -94,10 +123,11 @@ export function createBatcher<Item, Result>(options: BatcherOptions<Item, Result
 
   function pump(): void {
     while (inFlight < maxInFlight) {
-      const batch = waiting.next(timers.monotonic());
+      const nowMs = timers.monotonic();
+      const batch = waiting.next(nowMs);
       if (batch === undefined) {
         if (waiting.count > 0) {
-          lookAgain();
+          alarm.setIn(waiting.restMs(nowMs) || LOOK_AGAIN_MS, nowMs);
         }
         break;
       }

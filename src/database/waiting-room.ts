@@ -5,6 +5,8 @@ import { DatabaseBusyError } from "./errors.ts";
 const WAITING_ITEMS_MAX = 10_000;
 /** For this long after the items of one owner, more are expected. */
 export const OTHERS_MS = 1_000;
+/** A rest is short, however slow the flushes are: a client waits for its large batch, and would repeat it. */
+const REST_MAX_MS = 100;
 
 /** Limits of flushes, and of what waits for them. */
 export interface WaitingOptions<Item> {
@@ -30,7 +32,8 @@ export interface WaitingOptions<Item> {
  *
  * An owner with more than `many` waiting items or `manyRows` waiting rows does not share flushes with the others. While
  * others have items, or had some in the last second, such owners leave one flush to them and take at most `manyPerFlush`
- * items with `rowsPerFlush` rows.
+ * items with `rowsPerFlush` rows. After each flush, they rest for `restPerFlush` times as long as it took: a slow flush
+ * means that others wait for the same disk and cores.
  */
 export interface OwnerOptions<Item> {
   readonly of: (item: Item) => string;
@@ -39,6 +42,8 @@ export interface OwnerOptions<Item> {
   /** Unlimited by default, like `rowsPerFlush`. */
   readonly manyRows?: number;
   readonly rowsPerFlush?: number;
+  /** None by default. */
+  readonly restPerFlush?: number;
   /** Each owner may take half of the waiting room. Beyond that, its items are rejected with this error. */
   readonly refusal: () => Error;
 }
@@ -62,6 +67,7 @@ export interface Batch<Entry> {
   readonly many: boolean;
   /** Undefined if they are of several. */
   readonly owner: string | undefined;
+  readonly begunAtMs: number;
 }
 
 /** What waits of an owner, oldest first from `head`. */
@@ -111,6 +117,8 @@ export class WaitingRoom<Item, Entry extends { readonly item: Item }> {
   #size = 0;
   readonly #inFlight = new Set<Batch<Entry>>();
   #lastWasMany = false;
+  /** While others have items, owners with many begin no flush before. */
+  #restsUntilMs = Number.NEGATIVE_INFINITY;
   /** When items of owners with few were last flushed, and their owner if they had one. */
   #fewAtMs = Number.NEGATIVE_INFINITY;
   #fewOwner: string | undefined;
@@ -235,28 +243,33 @@ export class WaitingRoom<Item, Entry extends { readonly item: Item }> {
     }
     this.#fewOwner = alone ? owner : undefined;
     this.#fewAtMs = nowMs;
-    return this.#begin(entries, false);
+    return this.#begin(entries, false, nowMs);
   }
 
   #nextMany(nowMs: number): Batch<Entry> | undefined {
     const { maxItems, maxInFlight, owner, rows } = this.#options;
-    const beside = this.#few.size > 0 || this.#expectsFew(nowMs);
-    if (this.#manyInFlight >= (beside ? Math.max(1, maxInFlight - 1) : maxInFlight)) {
+    const beside = this.#isBesideFew(nowMs);
+    const rests = beside && nowMs < this.#restsUntilMs;
+    if (rests || this.#manyInFlight >= (beside ? Math.max(1, maxInFlight - 1) : maxInFlight)) {
       return undefined;
     }
     const { manyPerFlush = Infinity, rowsPerFlush = Infinity } = (beside && owner) || {};
     const rowsMax = Math.min(rowsPerFlush, rows?.max ?? Infinity);
     const entries = this.#take(this.#many, Math.min(manyPerFlush, maxItems), rowsMax);
     this.#many = renewed(this.#many);
-    return entries.length === 0 ? undefined : this.#begin(entries, true);
+    return entries.length === 0 ? undefined : this.#begin(entries, true, nowMs);
   }
 
-  #begin(entries: readonly Entry[], many: boolean): Batch<Entry> {
+  #begin(entries: readonly Entry[], many: boolean, begunAtMs: number): Batch<Entry> {
     const owners = new Set(entries.map(({ item }) => this.#options.owner?.of(item)));
-    const batch = { entries, many, owner: owners.size === 1 ? [...owners][0] : undefined };
+    const batch = { entries, many, owner: owners.size === 1 ? [...owners][0] : undefined, begunAtMs };
     this.#lastWasMany = many;
     this.#inFlight.add(batch);
     return batch;
+  }
+
+  #isBesideFew(nowMs: number): boolean {
+    return this.#few.size > 0 || this.#expectsFew(nowMs);
   }
 
   /** Whether others had items lately. The first items of a batch are few, too, but not of others. */
@@ -270,8 +283,17 @@ export class WaitingRoom<Item, Entry extends { readonly item: Item }> {
   }
 
   /** Notes the end of a flush. */
-  ended(batch: Batch<Entry>): void {
+  ended(batch: Batch<Entry>, nowMs: number): void {
     this.#inFlight.delete(batch);
+    if (batch.many && this.#isBesideFew(nowMs)) {
+      const rest = (this.#options.owner?.restPerFlush ?? 0) * (nowMs - batch.begunAtMs);
+      this.#restsUntilMs = nowMs + Math.min(REST_MAX_MS, rest);
+    }
+  }
+
+  /** How long owners with many items still rest, in milliseconds; 0 if none of them waits. */
+  restMs(nowMs: number): number {
+    return this.#many.size === 0 ? 0 : Math.max(0, this.#restsUntilMs - nowMs);
   }
 
   /** The owner that alone fills all flushes but the last one; undefined if there is none. */

@@ -54,7 +54,7 @@ export const DELIVERIES: readonly Mutant[] = [
   {
     name: "pending-endpoint-takes-events",
     breaks: "A PENDING endpoint receives no live events (contract 3)",
-    file: "src/database/repositories/webhooks/events.ts",
+    file: "src/database/repositories/webhooks/matches.ts",
     find: "`e.state IN ('ACTIVE', 'DISABLED') AND",
     replace: "`e.state IN ('PENDING', 'ACTIVE', 'DISABLED') AND",
     caughtBy: "test/promises/registration.test.ts",
@@ -246,7 +246,7 @@ export const DELIVERIES: readonly Mutant[] = [
   {
     name: "match-not-compared",
     breaks: "An event goes to the endpoints that take it when it is accepted (contract 3)",
-    file: "src/database/repositories/webhooks/events.ts",
+    file: "src/database/repositories/webhooks/matches.ts",
     find: "WHERE current <> fingerprint)`",
     replace: "WHERE current <> fingerprint AND false)`",
     caughtBy: "test/promises/registration.test.ts",
@@ -369,16 +369,16 @@ export const DELIVERIES: readonly Mutant[] = [
     name: "events-wait-behind-a-batch",
     breaks: "A tenant's batch does not delay the events of others",
     file: "src/database/waiting-room.ts",
-    find: "const beside = this.#few.size > 0 || this.#expectsFew(nowMs);",
-    replace: "const beside = this.#few.size > 1_000 && this.#expectsFew(nowMs);",
+    find: "return this.#few.size > 0 || this.#expectsFew(nowMs);",
+    replace: "return this.#few.size > 1_000 && this.#expectsFew(nowMs);",
     caughtBy: "test/unit/database/waiting-room.test.ts",
   },
   {
     name: "held-commits-forgotten",
     breaks: "A tenant's events are committed once others have none, even if a commit hangs (decision 28)",
     file: "src/database/batcher.ts",
-    find: "          lookAgain();\n",
-    replace: "          void lookAgain;\n",
+    find: "          alarm.setIn(waiting.restMs(nowMs) || LOOK_AGAIN_MS, nowMs);\n",
+    replace: "          void [alarm, LOOK_AGAIN_MS];\n",
     caughtBy: "test/unit/database/waiting-room.test.ts",
   },
   {

@@ -3,6 +3,22 @@ import type { Mutant } from "./mutant.ts";
 
 export const GROWTH: readonly Mutant[] = [
   {
+    name: "large-batches-never-rest",
+    breaks: "A tenant with many events rests after each commit while others publish (decision 28)",
+    file: "src/database/waiting-room.ts",
+    find: "this.#restsUntilMs = nowMs + Math.min(REST_MAX_MS, rest);",
+    replace: "this.#restsUntilMs = nowMs + Math.min(REST_MAX_MS, 0 * rest);",
+    caughtBy: "test/unit/database/waiting-room.test.ts",
+  },
+  {
+    name: "replays-never-rest",
+    breaks: "Claims rest beside others for as long as they took (decision 28)",
+    file: "src/webhooks/engine/dispatch-plan.ts",
+    find: "return besideOthers && named.length === 0 ? Math.max(0, restedAtMs - nowMs) : 0;",
+    replace: "return besideOthers && named.length > 0 ? Math.max(0, restedAtMs - nowMs) : 0;",
+    caughtBy: "test/unit/webhooks/engine/dispatch-plan.test.ts",
+  },
+  {
     name: "version-forgets-filters",
     breaks: "Each change that a match depends on makes a new version of the tenant (decision 28)",
     file: "src/database/migrations/0081-versions-of-matches.sql",
@@ -150,7 +166,7 @@ export const GROWTH: readonly Mutant[] = [
   {
     name: "endpoints-counted-for-each-endpoint",
     breaks: "The cost of an event grows with the number of its endpoints, not faster (docs/operations.md)",
-    file: "src/database/repositories/webhooks/events.ts",
+    file: "src/database/repositories/webhooks/matches.ts",
     find: "JOIN endpoints e ON e.tenant_id = g.tenant_id AND",
     replace:
       "JOIN endpoints e ON e.tenant_id = g.tenant_id AND (SELECT count(*) FROM endpoints o WHERE o.tenant_id = e.tenant_id) > 0 AND",

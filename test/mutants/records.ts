@@ -47,7 +47,7 @@ export const RECORDS: readonly Mutant[] = [
   {
     name: "events-go-to-all-tenants",
     breaks: "A tenant's events go to its own endpoints",
-    file: "src/database/repositories/webhooks/events.ts",
+    file: "src/database/repositories/webhooks/matches.ts",
     find: "JOIN endpoints e ON e.tenant_id = g.tenant_id AND ${takes",
     replace: "JOIN endpoints e ON ${takes",
     caughtBy: "test/promises/isolation.test.ts",

@@ -7,6 +7,8 @@ import type { Claimed } from "../../database/repositories/webhooks/claims.ts";
 
 /** A tenant is busy while its first attempts take this share of their limit. */
 const BUSY_SHARE = 1 / 2;
+/** Beside others, claims are small once a tenant has this share: a quarter of it may leave in one full list. */
+const MANY_SHARE = 1 / 8;
 /** For this long after a notification of another tenant, further ones are expected. */
 const OTHERS_EXPECTED_MS = 1_000;
 /** Beside other tenants, busy ones get no claim while the event loop was busier than this for {@link LOOP_MS}. */
@@ -22,7 +24,7 @@ export interface BusyTenantsOptions {
 }
 
 export class BusyTenants {
-  readonly #busyAt: number;
+  readonly #underWayMax: number;
   readonly #now: () => number;
   readonly #loopUtilization: EventLoopUtilityFunction;
   /** First attempts in progress, by tenant. */
@@ -34,7 +36,7 @@ export class BusyTenants {
   #loopIsBusy = false;
 
   constructor({ underWayMax, monotonic, loopUtilization }: BusyTenantsOptions) {
-    this.#busyAt = underWayMax * BUSY_SHARE;
+    this.#underWayMax = underWayMax;
     this.#now = monotonic;
     this.#loopUtilization = loopUtilization ?? performance.eventLoopUtilization;
     this.#loop = this.#loopUtilization();
@@ -43,12 +45,12 @@ export class BusyTenants {
 
   /** Returns the busy tenants. */
   get ids(): string[] {
-    return [...this.#underWay].filter(([, count]) => count >= this.#busyAt).map(([tenantId]) => tenantId);
+    return this.#withShare(BUSY_SHARE);
   }
 
-  /** Whether a tenant is busy, and more deliveries of others are expected. */
+  /** Whether a tenant had many first attempts lately, and more deliveries of others are expected. */
   get isBesideOthers(): boolean {
-    return this.#now() - this.#othersAtMs < OTHERS_EXPECTED_MS && this.ids.length > 0;
+    return this.#now() - this.#othersAtMs < OTHERS_EXPECTED_MS;
   }
 
   /** Counts first attempts that begin. Returns the function to call when they have ended. */
@@ -64,10 +66,10 @@ export class BusyTenants {
    * @returns whether a tenant is busy, and others have some
    */
   note(tenants: readonly string[]): boolean {
-    const busy = this.ids;
-    const others = busy.length > 0 && (tenants.length === 0 || tenants.some((id) => !busy.includes(id)));
-    this.#othersAtMs = others ? this.#now() : this.#othersAtMs;
-    return others;
+    const others = (many: readonly string[]): boolean =>
+      many.length > 0 && (tenants.length === 0 || tenants.some((id) => !many.includes(id)));
+    this.#othersAtMs = others(this.#withShare(MANY_SHARE)) ? this.#now() : this.#othersAtMs;
+    return others(this.ids);
   }
 
   /** Whether busy tenants now leave the event loop to others. */
@@ -79,7 +81,13 @@ export class BusyTenants {
       this.#loop = loop;
       this.#loopAtMs = nowMs;
     }
-    return this.#loopIsBusy && this.isBesideOthers;
+    return this.#loopIsBusy && this.isBesideOthers && this.ids.length > 0;
+  }
+
+  /** Returns the tenants that have at least this share of all first attempts. */
+  #withShare(share: number): string[] {
+    const least = this.#underWayMax * share;
+    return [...this.#underWay].filter(([, count]) => count >= least).map(([tenantId]) => tenantId);
   }
 
   #count(members: readonly Pick<Claimed, "tenantId">[], sign: 1 | -1): void {

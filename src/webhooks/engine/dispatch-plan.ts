@@ -12,6 +12,7 @@
  * | first attempts or lists are at their limit | outbox | beside, or wait | others than busy tenants, if they wait | decision 28 |
  * | the event loop rests for others | outbox | beside, or wait | the same | decision 28 |
  * | none of these | hand over | as below | what is offered | no claim reads it back |
+ * | a claim beside others has just ended, and nothing is named | | wait | nothing | for as long as that took, the cores are for others (decision 28) |
  * | few wait, and notifications named all of them | | named | these, by id | it costs less than a search |
  * | a full list waits, or something waits and there is a token, or it is time to poll | | latest | the oldest of each tenant, of two days | notifications are only hints |
  * | other days are known to have some | | other day | the same, of one day | a claim of the latest days would be slower if it read these |
@@ -56,6 +57,8 @@ export interface OutboxView {
   /** Other days of which deliveries wait, and when to look for such days again. */
   readonly otherDays: readonly string[];
   readonly lookAtMs: number;
+  /** When as much time has passed since the end of the last search and claim as it took. */
+  readonly restedAtMs: number;
   /** Whether the latest days had the last turn. */
   readonly otherDaysTurn: boolean;
   /** Whether deliveries of others than busy tenants may wait. */
@@ -164,6 +167,10 @@ export function plan(state: DispatchState): Action {
   if (meanwhile !== undefined) {
     return meanwhile(state);
   }
+  const restMs = untilRested(state);
+  if (restMs > 0) {
+    return { mode: "wait", ms: restMs, soundly: false };
+  }
   const firstMs = untilFirst(state);
   const otherMs = untilOther(state);
   if (otherMs === 0 && (state.otherDaysTurn || firstMs > 0)) {
@@ -196,6 +203,11 @@ function planBeside(state: DispatchState): Action {
     exceptTenants: busyTenants,
     spends: true,
   };
+}
+
+/** Returns how long claims rest beside others. Those of a few new deliveries, which notifications name, do not. */
+function untilRested({ besideOthers, named, restedAtMs, nowMs }: DispatchState): number {
+  return besideOthers && named.length === 0 ? Math.max(0, restedAtMs - nowMs) : 0;
 }
 
 /** Whether the named deliveries are all that is known to wait, and can be claimed by id. */

@@ -8,6 +8,8 @@ export const CLAIM_BURST = 10;
 export const NAMED_CLAIMS = 4;
 /** If more wait at once, they are claimed together, and so are those of the next second. That costs less. */
 const NAMED_MAX = 4;
+/** A rest ends by itself, however long a claim took. */
+const REST_MAX_MS = 250;
 /** How soon to look for deliveries of other days after a notification of none of the latest. */
 export const LOOK_SOON_MS = 100;
 
@@ -31,6 +33,7 @@ export class KnownOutbox {
   #afterTenant = "";
   #otherDays: readonly string[] = [];
   #lookAtMs = Number.NEGATIVE_INFINITY;
+  #restedAtMs = Number.NEGATIVE_INFINITY;
   #otherDaysTurn = false;
   /** How often others than busy tenants were noted, and how many of these notes are settled. */
   #othersNoted = 0;
@@ -53,6 +56,7 @@ export class KnownOutbox {
       afterTenant: this.#afterTenant,
       otherDays: this.#otherDays,
       lookAtMs: this.#lookAtMs,
+      restedAtMs: this.#restedAtMs,
       otherDaysTurn: this.#otherDaysTurn,
       othersWait: this.#othersNoted > this.#othersSettled,
       tokenMs: this.#claims.waitMs(perSecond, CLAIM_BURST, nowMs),
@@ -90,7 +94,8 @@ export class KnownOutbox {
   begin(claim: PlannedClaim, nowMs: number): (result: ClaimResult, endedMs: number) => void {
     const known = this.#waiting;
     if (claim.mode === "other day") {
-      return ({ claimed, more }) => {
+      return ({ claimed, more }, endedMs) => {
+        this.#rest(endedMs - nowMs, endedMs);
         this.#otherDays = claimed < claim.limit && !more ? this.#otherDays.slice(1) : this.#otherDays;
         this.#otherDaysTurn = false;
       };
@@ -116,6 +121,7 @@ export class KnownOutbox {
         this.#waiting = Math.max(1, this.#waiting - claimed);
         return;
       }
+      this.#rest(endedMs - nowMs, endedMs);
       this.#searchedAtMs = nowMs;
       this.#afterTenant = nextTenant;
       this.#endFirst(known - left, endedMs);
@@ -139,6 +145,11 @@ export class KnownOutbox {
     return (days) => {
       this.#otherDays = days;
     };
+  }
+
+  /** A claim that takes long means that others wait for the same cores. */
+  #rest(tookMs: number, endedMs: number): void {
+    this.#restedAtMs = endedMs + Math.min(REST_MAX_MS, tookMs);
   }
 
   #endFirst(gone: number, endedMs: number): void {

@@ -38,9 +38,14 @@ import { type KnownMatch, Matches } from "./matches.ts";
 const REPLAY_MS = 900_000;
 /** Limited so that an event does not wait for a thousand of another tenant's batch. */
 const COMMIT_EVENTS_MAX = 250;
-/** Of a tenant of which more events wait than {@link MANY_EVENTS}, while others publish: 250 take some 60 ms. */
-const COMMIT_EVENTS_BESIDE_OTHERS = 64;
+/**
+ * Of a tenant of which more events wait than {@link MANY_EVENTS}, while others publish. First attempts of 64 would leave in
+ * one turn of the event loop, which takes some 30 ms.
+ */
+const COMMIT_EVENTS_BESIDE_OTHERS = 32;
 const MANY_EVENTS = 64;
+/** Then it has a quarter of the time: the first attempts that follow its commits need the same cores as those of others. */
+const REST_BESIDE_OTHERS = 3;
 /** Characters of `data`. Limited so that a small event does not wait until hundreds of large ones are written. */
 const COMMIT_SIZE_MAX = 4_194_304;
 /** Rows of events and deliveries. 10,000 take some 220 ms. */
@@ -144,6 +149,7 @@ function createCommits(options: IngestOptions, matches: Matches): Batcher<Checke
       manyPerFlush: COMMIT_EVENTS_BESIDE_OTHERS,
       manyRows: MANY_ROWS,
       rowsPerFlush: COMMIT_ROWS_BESIDE_OTHERS,
+      restPerFlush: REST_BESIDE_OTHERS,
       refusal: tooManyWait,
     },
     preparation: {
@@ -293,16 +299,16 @@ async function commit(
     }
     return "key-taken";
   });
+  for (const match of expected) {
+    known.renew(match, versions.get(match.tenantId));
+  }
+  return flushes;
 }
 
 /** Inserts events, and hands over their deliveries if it can. Nothing is sent before the commit is known. */
 async function insertHanded(
   { pool, handOver }: IngestOptions,
   events: readonly NewEvent[],
-  for (const match of expected) {
-    known.renew(match, versions.get(match.tenantId));
-  }
-  return flushes;
   times: InsertTimes,
   expected: readonly Expected[],
 ): ReturnType<typeof insertEvents> {

@@ -118,6 +118,54 @@ describe("the waiting room", () => {
     expect(flushes[1]?.items).toEqual(["b0", "a4", "b1", "a5"]);
   });
 
+  test("an owner with many items rests after each flush, as long as others have items, and they do not wait", async () => {
+    const { add, flushes } = shared(2, { owner: { ...BY_FIRST_LETTER, many: 3, restPerFlush: 3 } });
+    /** Ends the flushes of the current instant. @returns their items */
+    const ended = async (): Promise<readonly (readonly string[])[]> => {
+      await turn();
+      const ending = flushes.splice(0);
+      ending.forEach(({ end }) => end());
+      await turn();
+      return ending.map(({ items }) => items);
+    };
+    void add("b0");
+    await turn();
+    void add(...MANY);
+    await turn();
+    await time.advance(10);
+    // Both take 10 ms. Then the rest begins, until 40 ms.
+    expect(await ended()).toEqual([["b0"], ["a0", "a1"]]);
+    for (const ms of [11, 39]) {
+      await time.advance(ms - time.now);
+      void add(`b${ms}`);
+      expect(await ended()).toEqual([[`b${ms}`]]);
+    }
+    await time.advance(1);
+    void add("b40");
+    expect(await ended()).toEqual([["a2", "a3"], ["b40"]]);
+    // The flushes took no time, so there is no rest. A second later, no others are expected.
+    expect(await ended()).toEqual([["a4", "a5"]]);
+    await time.advance(1_000);
+    expect(await ended()).toEqual([["a6", "a7"]]);
+    expect((await ended()).flat()).toEqual(["a8", "a9", "a10", "a11"]);
+  });
+
+  test("a rest ends by itself, and is short however long a flush took", async () => {
+    const { add, flushes } = shared(1, { owner: { ...BY_FIRST_LETTER, many: 3, restPerFlush: 3 } });
+    void add("b0", ...MANY);
+    await turn();
+    await time.advance(900);
+    for (const index of [0, 1]) {
+      flushes[index]?.end();
+      await turn();
+    }
+    expect(flushes.map(({ items }) => items)).toEqual([["a0", "a1"], ["b0"]]);
+    await time.advance(99);
+    expect(flushes).toHaveLength(2);
+    await time.advance(1);
+    expect(flushes).toHaveLength(3);
+  });
+
   test("flushes many items of several owners in every flush", async () => {
     const { add, flushes } = shared();
     void add(...MANY.flatMap((item) => [item, item.replace("a", "b")]));

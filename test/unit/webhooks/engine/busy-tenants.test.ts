@@ -44,6 +44,24 @@ test.each<[string, string[], boolean]>([
   expect(tenants.isBesideOthers).toBe(false);
 });
 
+test("beside a tenant with an eighth of all first attempts, claims are small, and nobody is kept out", () => {
+  const tenants = create();
+  const end = begin(tenants, "ten_some", 12);
+  tenants.note(["ten_other"]);
+  expect(tenants.isBesideOthers).toBe(false);
+  begin(tenants, "ten_some", 1);
+  expect(tenants.note(["ten_other"])).toBe(false);
+  expect(tenants.ids).toEqual([]);
+  // Small claims have few under way, and stay small.
+  end();
+  expect(tenants.isBesideOthers).toBe(true);
+  loop.utilization = 0.9;
+  clock.ms = 20;
+  expect(tenants.rests()).toBe(false);
+  clock.ms = 1_000;
+  expect(tenants.isBesideOthers).toBe(false);
+});
+
 test("without a busy tenant, nobody waits for others", () => {
   const tenants = create();
   expect(tenants.note(["ten_other"])).toBe(false);

@@ -191,6 +191,7 @@ const IDLE: DispatchState = {
   afterTenant: "",
   otherDays: [],
   lookAtMs: 100_800,
+  restedAtMs: Number.NEGATIVE_INFINITY,
   otherDaysTurn: false,
   othersWait: false,
   tokenMs: 0,
@@ -251,6 +252,16 @@ describe("the loop's mode", () => {
     ["other day", { waiting: 1, otherDays: ["2026-01-01"], otherDaysTurn: true }, { day: "2026-01-01" }],
     ["latest", { waiting: 1, otherDays: ["2026-01-01"] }, {}],
     ["other day", { waiting: 1, tokenMs: 9, otherDays: ["2026-01-01"] }, { limit: 64 }],
+    ["wait", { waiting: 99, besideOthers: true, restedAtMs: IDLE.nowMs + 7 }, { ms: 7, soundly: false }],
+    ["wait", { otherDays: ["2026-01-01"], besideOthers: true, restedAtMs: IDLE.nowMs + 7 }, { ms: 7 }],
+    ["latest", { waiting: 99, restedAtMs: IDLE.nowMs + 7 }, { limit: 64 }],
+    ["latest", { waiting: 99, besideOthers: true, restedAtMs: IDLE.nowMs }, { limit: SMALL_CLAIM }],
+    ["named", { ...named, besideOthers: true, restedAtMs: IDLE.nowMs + 7 }, { ids }],
+    [
+      "latest",
+      { ...named, waiting: 99, besideOthers: true, restedAtMs: IDLE.nowMs + 7 },
+      { limit: SMALL_CLAIM },
+    ],
     ["look", { lookAtMs: IDLE.nowMs }, {}],
   ])("is %s at %o", (mode, state, action) => {
     expect(plan({ ...IDLE, ...state })).toMatchObject({ mode, ...action });
