@@ -27,7 +27,6 @@ async function describeAdmin(): Promise<Described> {
   const known = {
     baseUrl: PUBLIC_URL,
     log: pino({ level: "silent" }),
-    uiOrigin: undefined,
     console: undefined,
   };
   const server = await createAdmin(servicesWith<AdminServices>(known));

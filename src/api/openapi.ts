@@ -46,7 +46,6 @@ const OPERATOR_TAGS = [
   { name: "audit", description: "The compliance log of all tenants, with proofs" },
   { name: "signing-keys", description: "Keys that sign access tokens" },
   { name: "key-encryption", description: "Keys that wrap keys and secrets" },
-  { name: "temporal", description: "Payloads of workflow histories" },
 ];
 
 /** The scopes that the operations require. */

@@ -95,12 +95,6 @@ export const TEMPORAL_SETTINGS = {
     "on",
     "whether to run Temporal's SDK without its costly parts (docs/decisions/0007); it then runs unchanged in a version that these patches do not know",
   ),
-  temporalCodec: setting(
-    "SIGNET_TEMPORAL_CODEC",
-    oneOf("on", "off"),
-    "off",
-    "whether payloads in Temporal's histories are encrypted with the key-encryption key; they hold only ids (docs/temporal.md)",
-  ),
   cachedWorkflows: setting(
     "SIGNET_CACHED_WORKFLOWS",
     integer(64, 10_000),

@@ -19,6 +19,7 @@ const ADDRESS_OF_KUBERNETES = /^(tcp|udp|sctp):\/\//;
 /** Former settings, with what to do instead. */
 const FORMER: Readonly<Record<string, string>> = {
   SIGNET_DELIVERY_STARTS_PER_SECOND: "was replaced by SIGNET_DELIVERY_CLAIMS_PER_SECOND",
+  SIGNET_TEMPORAL_CODEC: "was removed: unset it (docs/operations.md, Upgrade)",
   SIGNET_WORKFLOW_STACK_TRACES: "was removed: unset it",
 };
 

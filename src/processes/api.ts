@@ -51,10 +51,13 @@ import type { RevocationView } from "../revocation/view.ts";
 import { publishRefusals } from "../http/rate-limits/publish-refusals.ts";
 import { createTokenLimits } from "../http/rate-limits/token-limits.ts";
 import { mutualTlsAddress } from "../config/mutual-tls.ts";
-import { openTemporal } from "./codec.ts";
-import { createPayloadCodec } from "../temporal/codec.ts";
 import { reportUnknownSdk } from "../temporal/sdk-patches.ts";
-import { CHECK_TIMEOUT_MS, checkNamespace, temporalOptions } from "../temporal/client.ts";
+import {
+  CHECK_TIMEOUT_MS,
+  checkNamespace,
+  createWatchedClient,
+  temporalOptions,
+} from "../temporal/client.ts";
 import { findPause } from "../temporal/open-workflow.ts";
 import { temporalReadiness } from "../temporal/readiness.ts";
 import { temporalUi } from "../temporal/views.ts";
@@ -319,9 +322,6 @@ async function createOperatorsApi({
     ...shared,
     ...reading,
     console: createConsole({ config, access, ...shared, ...reading, ...console }),
-    codec: createPayloadCodec(parts),
-    encrypts: config.temporalCodec === "on",
-    uiOrigin: config.temporalUiUrl === undefined ? undefined : new URL(config.temporalUiUrl).origin,
     baseUrl: config.publicUrl,
     access,
     bootstrap: config.bootstrapOperator === "on",
@@ -376,7 +376,7 @@ export async function startApi(options: ApiProcessOptions): Promise<ApiProcess> 
   const receipts = createReceipts({ pool: pools.issuer, region: config.region, ...shared });
   const revoking = { ...shared, keyring, receipts, deadLetterMs: config.deadLetterMs };
   reportUnknownSdk(config, log);
-  const { client: temporal, watch } = openTemporal(config, { ...shared, keyring });
+  const { client: temporal, watch } = createWatchedClient(temporalOptions(config), keyring, machineTimers, log);
   const webhooks = createWebhooks({ ...options, ...knowing, ...signing, config: own, pepper, temporal });
   const tokens = createTokens({ ...revoking, clock: tokenClock, config, keys, pools, follower });
   const producers = openProducers({ ...shared, ...tokens, config, pool: pools.issuer, keyring });

@@ -16,9 +16,6 @@ const BROWSER = pathToFileURL(join(ROOT, "src", "portal", "browser") + sep);
 const DOCS = join(ROOT, "docs");
 const GUIDE = join("src", "portal", "guide");
 const VENDORED = join("src", "api", "vendor");
-/** One bundle for plain and one for encrypted payloads. */
-const WORKFLOW_BUNDLES = { "workflow-bundle.js": false, "workflow-bundle-codec.js": true };
-const FAILURE_CONVERTER = join("src", "temporal", "failure-converter.mjs");
 
 const out = resolve(process.argv[2] ?? join(ROOT, "dist"));
 
@@ -26,7 +23,7 @@ const out = resolve(process.argv[2] ?? join(ROOT, "dist"));
 await rm(out, { recursive: true, force: true });
 
 compile(ROOT, "tsconfig.build.json", out);
-for (const path of [MIGRATIONS, PORTAL_ASSETS, VENDORED, FAILURE_CONVERTER]) {
+for (const path of [MIGRATIONS, PORTAL_ASSETS, VENDORED]) {
   await cp(join(ROOT, path), join(out, path), { recursive: true });
 }
 
@@ -47,7 +44,5 @@ for (const picture of guide.files) {
 }
 
 const { bundleWorkflows } = await import(pathToFileURL(join(out, "src", "temporal", "bundle.js")).href);
-for (const [name, codec] of Object.entries(WORKFLOW_BUNDLES)) {
-  const { code } = await bundleWorkflows(codec);
-  await writeFile(join(out, name), code);
-}
+const { code } = await bundleWorkflows();
+await writeFile(join(out, "workflow-bundle.js"), code);

@@ -13,9 +13,9 @@ import { examine, examineBucket, examineOutside, type Finding } from "./doctor/c
 import { examineFiles } from "./doctor/files.ts";
 import { replayOpen } from "./doctor/replay-open.ts";
 import { createLogger } from "../observability/logger.ts";
-import { codecOf } from "./codec.ts";
 import { openSink } from "./worker/checkpoints.ts";
 import { createLazyClient, temporalOptions } from "../temporal/client.ts";
+import { createDataConverter } from "../temporal/codec.ts";
 import { installTemporalRuntime } from "../temporal/runtime.ts";
 
 export interface DoctorOptions {
@@ -62,8 +62,8 @@ export async function runDoctor({ config: given, replay }: DoctorOptions): Promi
   const home = away
     ? createPool({ url: config.homeDatabaseUrl, role: "signet_cell", max: 1, log })
     : undefined;
-  const codec = codecOf(config, { keyring, clock: systemClock, randomBytes });
-  const temporal = createLazyClient(temporalOptions(config), codec);
+  const dataConverter = createDataConverter(keyring);
+  const temporal = createLazyClient(temporalOptions(config), dataConverter);
   try {
     const findings = await examine({
       pool,
@@ -87,7 +87,7 @@ export async function runDoctor({ config: given, replay }: DoctorOptions): Promi
     }
     if (replay > 0) {
       await installTemporalRuntime(log);
-      const { replayed, failures } = await replayOpen(temporal, replay, codec);
+      const { replayed, failures } = await replayOpen(temporal, replay, dataConverter);
       findings.push({
         check: "replay",
         ok: failures.length === 0,

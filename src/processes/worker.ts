@@ -38,8 +38,8 @@ import type { SigningKeyServices } from "../tokens/signing-keys/rotate.ts";
 import { loadWorkflowBundle } from "../temporal/bundle.ts";
 import { temporalReadiness } from "../temporal/readiness.ts";
 import { checkNamespace, temporalOptions } from "../temporal/client.ts";
-import type { PayloadCodec } from "@temporalio/common";
-import { codecOf } from "./codec.ts";
+import { createDataConverter } from "../temporal/codec.ts";
+import type { Keyring } from "../crypto/keyring.ts";
 import { openCellClock, openHomePool } from "./home-cell.ts";
 import { connectNative, createNativeClient } from "../temporal/native-client.ts";
 import { ReplacedConnection } from "../temporal/replaced-connection.ts";
@@ -92,8 +92,7 @@ async function connectReplaced(options: WorkerProcessOptions): Promise<ReplacedC
     timers: machineTimers,
     apiKey: temporal.apiKey,
     connect: async () => await connectNative(temporal),
-    probe: async (connection) =>
-      await checkNamespace(createNativeClient(connection, temporal.namespace, undefined)),
+    probe: async (connection) => await checkNamespace(createNativeClient(connection, temporal.namespace)),
     callsLastMs: REPLACED_LAST_MS,
     log: options.log,
   });
@@ -105,7 +104,7 @@ interface WorkerParts {
   readonly pool: Pool;
   readonly rotatorPool: Pool;
   readonly connection: NativeConnection;
-  readonly codec: PayloadCodec | undefined;
+  readonly keyring: Keyring;
   readonly signingKeys: SigningKeyServices;
   readonly checkpoints: CheckpointSigner;
   readonly replays: WorkerReplays;
@@ -126,7 +125,7 @@ function guarded<T extends object>(activities: T, clock: GuardedClock): T {
 
 async function runWorkers(
   { config, log, workflowBundle }: WorkerProcessOptions,
-  { clock, engine, pool, rotatorPool, connection, codec, signingKeys, checkpoints, replays }: WorkerParts,
+  { clock, engine, pool, rotatorPool, connection, keyring, signingKeys, checkpoints, replays }: WorkerParts,
 ): Promise<Workers> {
   const { attemptFirst, attempt, settle, ...requests } = createDeliverActivities({
     attempts: engine.attempts,
@@ -136,8 +135,8 @@ async function runWorkers(
   return await startWorkers({
     connection,
     namespace: config.temporalNamespace,
-    bundle: workflowBundle ?? (await loadWorkflowBundle(codec !== undefined)),
-    codec,
+    bundle: workflowBundle ?? (await loadWorkflowBundle()),
+    dataConverter: createDataConverter(keyring),
     patched: isPatched(config),
     version: workerVersion(config),
     cachedWorkflows: config.cachedWorkflows,
@@ -284,11 +283,10 @@ export async function startWorker(given: WorkerProcessOptions): Promise<WorkerPr
   const engine = createEngine(parts, () => hint(1));
   const replaced = await connectReplaced(options);
   const { connection } = replaced;
-  const codec = codecOf(config, { keyring, clock, randomBytes });
-  const temporal = createNativeClient(connection, config.temporalNamespace, codec);
+  const temporal = createNativeClient(connection, config.temporalNamespace, createDataConverter(keyring));
   const replays = createWorkerReplays({ pool, clock, temporal, log, onQueued: () => hint(1) });
-  const running = { clock, engine, pool, rotatorPool, connection, codec, signingKeys, checkpoints, replays };
-  const workers = await runWorkers(options, running).catch(async (error: unknown) => {
+  const shared = { clock, engine, pool, rotatorPool, connection, keyring, signingKeys, checkpoints, replays };
+  const workers = await runWorkers(options, shared).catch(async (error: unknown) => {
     throw await whyUnreachable(temporalOptions(config), error);
   });
   const dispatcher = engine.createDispatcher(temporal);
@@ -298,11 +296,11 @@ export async function startWorker(given: WorkerProcessOptions): Promise<WorkerPr
   const upkeep = startWorkerUpkeep({
     worker,
     options,
-    ...running,
+    ...shared,
+    temporal,
     operatorPool,
     auditPool: checkpoints.auditPool,
     home,
-    keyring,
     dispatcher,
   });
   const listener = listenForWork(options, dispatcher, { ...engine, setKeys, upkeep });

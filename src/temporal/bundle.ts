@@ -4,31 +4,25 @@ import { rename, writeFile } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { bundleWorkflowCode, type WorkflowBundleOption } from "@temporalio/worker";
-import { FAILURE_CONVERTER } from "./codec.ts";
 
 /** Created by the build next to the compiled sources; absent in development. */
 const PREBUILT = fileURLToPath(new URL("../../workflow-bundle.js", import.meta.url));
-/** The same, with failures that the codec can encrypt. */
-const PREBUILT_FOR_CODEC = fileURLToPath(new URL("../../workflow-bundle-codec.js", import.meta.url));
 
 /**
  * Loads the prebuilt bundle if there is one. Otherwise bundles workflows/ now, which takes a second or two. A clone's own
  * bundle of the program keeps it for the next start: it has a directory for each state of the sources.
- *
- * @param codec whether payloads and failure messages are encrypted
  */
-export async function loadWorkflowBundle(codec = false): Promise<WorkflowBundleOption> {
-  const prebuilt = codec ? PREBUILT_FOR_CODEC : PREBUILT;
-  if (existsSync(prebuilt)) {
-    return { codePath: prebuilt };
+export async function loadWorkflowBundle(): Promise<WorkflowBundleOption> {
+  if (existsSync(PREBUILT)) {
+    return { codePath: PREBUILT };
   }
   // In a bundle, the URL is still that of the source, but not the name of the file.
   const isBundled = import.meta.filename !== fileURLToPath(import.meta.url);
-  const kept = join(dirname(import.meta.filename), basename(prebuilt));
+  const kept = join(dirname(import.meta.filename), basename(PREBUILT));
   if (isBundled && existsSync(kept)) {
     return { codePath: kept };
   }
-  const bundle = await bundleWorkflows(codec);
+  const bundle = await bundleWorkflows();
   if (isBundled) {
     await keep(kept, bundle.code);
   }
@@ -47,7 +41,7 @@ async function keep(path: string, code: string): Promise<void> {
  *
  * @public the build calls it in dist
  */
-export async function bundleWorkflows(codec = false): Promise<{ code: string }> {
+export async function bundleWorkflows(): Promise<{ code: string }> {
   const extension = import.meta.url.endsWith(".ts") ? "ts" : "js";
   const pathOf = (name: string): string =>
     fileURLToPath(new URL(`../../workflows/${name}.${extension}`, import.meta.url));
@@ -55,7 +49,6 @@ export async function bundleWorkflows(codec = false): Promise<{ code: string }> 
   return await bundleWorkflowCode({
     workflowsPath: pathOf("index"),
     payloadConverterPath: pathOf("payload-converter"),
-    ...(codec ? { failureConverterPath: FAILURE_CONVERTER } : {}),
     workflowInterceptorModules: interceptors,
     // Evaluated once per thread instead of once per workflow. Our modules have no state; the SDK's keep it elsewhere.
     preloadModules: ["@temporalio/workflow", pathOf("index"), ...interceptors],

@@ -6,12 +6,12 @@ import {
   defaultGrpcRetryOptions,
   makeGrpcRetryInterceptor,
 } from "@temporalio/client";
-import type { PayloadCodec } from "@temporalio/common";
+import type { DataConverter } from "@temporalio/common";
 import type { Logger } from "pino";
 import type { TemporalConnection } from "../config/temporal-settings.ts";
 import type { Config } from "../config/config.ts";
 import { useSynchronousContext } from "./call-context.ts";
-import { dataConverterOf } from "./codec.ts";
+import { createDataConverter, type PayloadKeys } from "./codec.ts";
 import type { UpkeepJob } from "../runtime/upkeep.ts";
 import { ReplacedConnection } from "./replaced-connection.ts";
 import { messageOf } from "../runtime/thrown.ts";
@@ -141,22 +141,26 @@ function connectLazily(options: TemporalOptions): Connection {
   return connection;
 }
 
-function clientOf(connection: Connection, { namespace }: TemporalOptions, codec?: PayloadCodec): Client {
-  return new Client({ connection, namespace, ...dataConverterOf(codec) });
+function clientOf(
+  connection: Connection,
+  { namespace }: TemporalOptions,
+  dataConverter: DataConverter = {},
+): Client {
+  return new Client({ connection, namespace, dataConverter });
 }
 
 /**
  * Creates a client for processes without a worker. It connects when first used, and again after an outage. So the API
  * can start and accept events while Temporal is down.
  */
-export function createLazyClient(options: TemporalOptions, codec?: PayloadCodec): Client {
-  return clientOf(connectLazily(options), options, codec);
+export function createLazyClient(options: TemporalOptions, dataConverter: DataConverter = {}): Client {
+  return clientOf(connectLazily(options), options, dataConverter);
 }
 
 /** Creates such a client for a process that lasts, with the job that replaces its connection if it is silent. */
 export function createWatchedClient(
   options: TemporalOptions,
-  codec: PayloadCodec | undefined,
+  keys: PayloadKeys,
   timers: Timers,
   log: Logger,
 ): { readonly client: Client; readonly watch: UpkeepJob } {
@@ -168,7 +172,10 @@ export function createWatchedClient(
     timers,
     log,
   });
-  return { client: clientOf(replaced.connection, options, codec), watch: replaced.watch() };
+  return {
+    client: clientOf(replaced.connection, options, createDataConverter(keys)),
+    watch: replaced.watch(),
+  };
 }
 
 async function describeNamespace(client: Client, timeoutMs: number) {

@@ -3,10 +3,9 @@
  * library.
  */
 import { Client } from "@temporalio/client";
-import type { PayloadCodec } from "@temporalio/common";
+import type { DataConverter } from "@temporalio/common";
 import { NativeConnection } from "@temporalio/worker";
 import { useSynchronousContext } from "./call-context.ts";
-import { dataConverterOf } from "./codec.ts";
 import type { TemporalOptions } from "./client.ts";
 
 /** Opens the connection that a process shares between its workers and its client, as eager starts require. */
@@ -34,7 +33,7 @@ export async function connectNative({
 export function createNativeClient(
   connection: NativeConnection,
   namespace: string,
-  codec: PayloadCodec | undefined,
+  dataConverter: DataConverter = {},
 ): Client {
-  return new Client({ connection, namespace, ...dataConverterOf(codec) });
+  return new Client({ connection, namespace, dataConverter });
 }

@@ -8,11 +8,10 @@ import {
   type WorkflowBundleOption,
 } from "@temporalio/worker";
 import type { WorkflowCreator } from "@temporalio/worker/lib/workflow/interface.js";
-import type { PayloadCodec } from "@temporalio/common";
+import type { DataConverter } from "@temporalio/common";
 import type { WorkerVersion } from "../config/worker-versioning.ts";
 import { TASK_QUEUES } from "../../workflows/messages.ts";
 import { useSynchronousContext } from "./call-context.ts";
-import { dataConverterOf } from "./codec.ts";
 
 /** Longer than any request, so that requests in progress at a shutdown end and are recorded. */
 const SHUTDOWN_GRACE_MS = 12_000;
@@ -72,8 +71,7 @@ export interface WorkersOptions {
   readonly connection: NativeConnection;
   readonly namespace: string;
   readonly bundle: WorkflowBundleOption;
-  /** Encrypts payloads; absent if they stay readable. */
-  readonly codec?: PayloadCodec | undefined;
+  readonly dataConverter: DataConverter;
   readonly activities: QueueActivities;
   /** Whether to patch the SDK: activities then have a context in their first turn only, and one thread runs all workflows. */
   readonly patched: boolean;
@@ -116,14 +114,14 @@ function versioning(version: WorkerVersion | undefined): Pick<WorkerOptions, "wo
 }
 
 function queueOptions(options: WorkersOptions): WorkerOptions[] {
-  const { connection, namespace, bundle, activities, codec, version } = options;
+  const { connection, namespace, bundle, activities, dataConverter, version } = options;
   const common = {
     connection,
     namespace,
     shutdownGraceTime: SHUTDOWN_GRACE_MS,
     stickyQueueScheduleToStartTimeout: STICKY_WAIT,
     maxHeartbeatThrottleInterval: HEARTBEATS_APART,
-    ...dataConverterOf(codec),
+    dataConverter,
     ...versioning(version),
   };
   return [

@@ -1,11 +1,8 @@
 /**
- * Temporal's own UI with `npm start` and encrypted payloads: operators' views of a retrying delivery and of dead letters, by
- * the links of the landing page, before and after they configure the codec server; then of a list of several endpoints, a
- * verification and a replay job. `SIGNET_TEST_PICTURES=docs/temporal` regenerates the pictures of docs/temporal.md.
+ * Temporal's own UI with `npm start`: operators' views of a retrying delivery and of dead letters, by the links of the
+ * landing page; then of a list of several endpoints, a verification and a replay job. `SIGNET_TEST_PICTURES=docs/temporal` regenerates the pictures of docs/temporal.md.
  */
 import { readFile } from "node:fs/promises";
-import { createServer, request, type Server } from "node:http";
-import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import type { Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
@@ -43,37 +40,12 @@ const COLUMNS = {
   mixed: ["Status", "Workflow ID", "Type", "SignetState", "SignetAttempt"],
 } as const;
 
-/** A proxy to the codec server that adds the operator's token to requests without one. */
-async function startProxy(admin: string, token: string): Promise<Server> {
-  const [hostname = "", port = ""] = admin.split(":");
-  const server = createServer((asked, answer) => {
-    const authorization = asked.method === "OPTIONS" ? {} : { authorization: `Bearer ${token}` };
-    const passed = request(
-      {
-        hostname,
-        port,
-        path: asked.url,
-        method: asked.method,
-        headers: { ...asked.headers, host: admin, ...authorization },
-      },
-      (got) => {
-        answer.writeHead(got.statusCode ?? 502, got.headers);
-        got.pipe(answer);
-      },
-    );
-    asked.pipe(passed);
-  });
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  return server;
-}
-
 describe.skipIf(NO_BROWSER)("Temporal's UI", () => {
   let home: Home;
   let service: NpmStart;
   let receiver: Receiver;
   let failing: Receiver;
   let moving: Receiver;
-  let proxy: Server;
   let browser: Awaited<ReturnType<typeof openBrowser>>;
   let page: Page;
   let base: string;
@@ -219,15 +191,12 @@ describe.skipIf(NO_BROWSER)("Temporal's UI", () => {
     service = npmStart({
       ...settings,
       SIGNET_RETRY_WINDOW_MS: "21600000",
-      SIGNET_TEMPORAL_CODEC: "on",
       SIGNET_TEMPORAL_UI_URL: base,
     });
     await service.untilPrinted(/^signet ready$/m);
     receiver = await startReceiver();
     failing = await startReceiver();
     moving = await startReceiver();
-    const token = (await readFile(join(home.home, "operator-token"), "utf8")).trim();
-    proxy = await startProxy(settings["SIGNET_ADMIN_LISTEN"] ?? "", token);
     landing = `http://${settings["SIGNET_API_LISTEN"]}/`;
     [workflow, dead] = await Promise.all([retrying(), deadLetters()]);
     browser = await openBrowser({ viewport: { width: 1_280, height: 800 } });
@@ -236,7 +205,6 @@ describe.skipIf(NO_BROWSER)("Temporal's UI", () => {
 
   afterAll(async () => {
     await browser?.close();
-    proxy?.close();
     await receiver?.close();
     await failing?.close();
     await moving?.close();
@@ -286,15 +254,7 @@ describe.skipIf(NO_BROWSER)("Temporal's UI", () => {
     await picture("workflows");
   });
 
-  test("hides an encrypted history before the codec's endpoint is configured, and shows all of it afterwards", async () => {
-    await page.goto(`${base}/namespaces/signet/workflows/${workflow}`);
-    await page.getByText("Event History").first().waitFor();
-    expect(await page.content()).not.toContain("attempt 3 of 17");
-    const { port } = proxy.address() as AddressInfo;
-    await page.getByRole("button", { name: "Configure Codec Server" }).click();
-    await page.getByText("Use my browser setting").click();
-    await page.getByPlaceholder(/endpoint here|codec-server/).fill(`http://127.0.0.1:${port}/admin/v1/codec`);
-    await page.getByRole("button", { name: "Apply" }).first().click();
+  test("shows the history of a delivery, with its attempts in words", async () => {
     await page.goto(`${base}/namespaces/signet/workflows/${workflow}`);
     await page.getByText('"offsets_ms"').first().waitFor();
     await page.getByText("Event History").first().click();

@@ -73,10 +73,7 @@ describe("dist", () => {
       ...SCRIPTS.map((name) => `src/portal/assets/${name}`),
       "src/portal/guide/pages.json.gz",
       ...guide.files.map((name) => `src/portal/guide/files/${name}`),
-      // A module that Temporal's SDK loads by its path, there and in the bundle.
-      "src/temporal/failure-converter.mjs",
       "workflow-bundle.js",
-      "workflow-bundle-codec.js",
     ];
     const built = await filesBelow(dist, "");
     const [commands, others] = [true, false].map((wanted) =>

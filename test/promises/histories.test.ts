@@ -1,4 +1,5 @@
 /** Workflows that any release has started go on under today's code. test/replay/record.test.ts records them. */
+import { randomBytes } from "node:crypto";
 import { cp, mkdtemp, readdir, readFile, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -6,6 +7,9 @@ import { bundleWorkflowCode, Worker } from "@temporalio/worker";
 import { DeterminismViolationError } from "@temporalio/workflow";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { keepRuntime } from "../support/in-process-worker.ts";
+import type { Keyring } from "../../src/crypto/keyring.ts";
+import { createDataConverter } from "../../src/temporal/codec.ts";
+import { testKeyring } from "../support/keyring.ts";
 import { workflowBundle } from "../support/processes.ts";
 
 const HISTORIES = new URL("../replay/histories/", import.meta.url);
@@ -83,6 +87,17 @@ describe("a recorded history continues with today's code", () => {
   test.each(names)("%s", async (name) => {
     await Worker.runReplayHistory({ workflowBundle: workflowBundle() }, await historyOf(name));
   });
+});
+
+test("a history that 0.3.0 encrypted continues with the key-encryption key, and does not without it", async () => {
+  // 0.3.0 encrypted the recorded deliver-dead-letter-replayed.json with this key.
+  const keys = [randomBytes(32), Buffer.alloc(32, 7)];
+  const history = await historyOf("encrypted/deliver-dead-letter-replayed.json");
+  const options = { workflowBundle: workflowBundle() };
+  const replay = async (keyring: Keyring): Promise<void> =>
+    await Worker.runReplayHistory({ ...options, dataConverter: createDataConverter(keyring) }, history);
+  await replay(testKeyring(...keys));
+  await expect(replay(testKeyring())).rejects.toThrow(/./);
 });
 
 test("incompatible workflow code is detected", async () => {

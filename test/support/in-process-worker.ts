@@ -29,6 +29,6 @@ export async function startTestWorker(
   await keepRuntime();
   return await startWorker({
     ...options,
-    workflowBundle: workflowBundle(options.config.temporalCodec === "on"),
+    workflowBundle: workflowBundle(),
   });
 }

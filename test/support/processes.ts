@@ -121,8 +121,7 @@ export function spawnSignet(args: readonly string[], environment: Environment): 
   });
 }
 
-/** Returns the image's workflow code for a worker in this process. @param codec whether payloads are encrypted */
-export function workflowBundle(codec = false): { readonly codePath: string } {
-  const name = codec ? "workflow-bundle-codec.js" : "workflow-bundle.js";
-  return { codePath: join(productionImage(), "dist", name) };
+/** Returns the image's workflow code for a worker in this process. */
+export function workflowBundle(): { readonly codePath: string } {
+  return { codePath: join(productionImage(), "dist", "workflow-bundle.js") };
 }

@@ -62,7 +62,7 @@ const worker = await Worker.create({
     },
   },
 });
-const client = createNativeClient(connection, where.namespace, undefined);
+const client = createNativeClient(connection, where.namespace);
 const output = await worker.runUntil(async (): Promise<SdkPatchesOutput> => {
   const handle = await client.workflow.start(WORKFLOW_TYPES.purgeExpired, {
     taskQueue: TASK_QUEUE,

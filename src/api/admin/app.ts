@@ -8,7 +8,6 @@ import { registerHealthRoutes } from "../../http/health.ts";
 import { createServer } from "../../http/server.ts";
 import type { SignetServer } from "../../http/types.ts";
 import { registerAuditRoutes } from "./audit.ts";
-import { registerCodecRoutes } from "./codec.ts";
 import { registerCredentialRoutes } from "./credentials.ts";
 import { registerFind } from "./find.ts";
 import { createOperatorGuard } from "./operator-guard.ts";
@@ -80,7 +79,6 @@ export async function createAdmin(services: AdminServices): Promise<SignetServer
   registerAuditRoutes(server, services);
   registerSigningKeyRoutes(server, services);
   registerKeyEncryptionRoutes(server, services);
-  registerCodecRoutes(server, services);
   registerAdminOpenApiRoute(server);
   await console?.register(server);
 

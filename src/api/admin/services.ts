@@ -1,4 +1,3 @@
-import type { PayloadCodec } from "@temporalio/common";
 import type { onRequestAsyncHookHandler } from "fastify";
 import type { Keyring } from "../../crypto/keyring.ts";
 import type { Pepper } from "../../crypto/pepper.ts";
@@ -62,12 +61,6 @@ export interface AdminServices {
   readonly assertionAlgorithms: readonly string[];
   readonly keyring: Keyring;
   readonly timers: Timers;
-  /** Decrypts payloads of workflows. */
-  readonly codec: PayloadCodec;
-  /** Whether new payloads of workflows are encrypted. */
-  readonly encrypts: boolean;
-  /** Origin of Temporal's UI, the only one whose pages may use the codec. */
-  readonly uiOrigin: string | undefined;
   /** Records in the compliance log what operators read. */
   readonly readAudit: ReadAudit;
   readonly pepper: Pepper;

@@ -9,7 +9,6 @@ export type Limit =
   | "api"
   | "publish"
   | "operator_failures"
-  | "codec"
   | "signature_failures"
   | "edge_share"
   | "lookups"

@@ -1,9 +1,8 @@
 /** Replays open workflows on this build before its deployment, to find those that would fail in production. */
 import type { Client, WorkflowExecutionInfo } from "@temporalio/client";
-import type { PayloadCodec } from "@temporalio/common";
+import type { DataConverter } from "@temporalio/common";
 import { Worker } from "@temporalio/worker";
 import { WORKFLOW_TYPES } from "../../../workflows/messages.ts";
-import { dataConverterOf } from "../../temporal/codec.ts";
 import { loadWorkflowBundle } from "../../temporal/bundle.ts";
 import { OPEN } from "../../temporal/open-workflow.ts";
 import { DAY_MS } from "../../domain/ids.ts";
@@ -101,13 +100,13 @@ async function* openHistories(
 export async function replayOpen(
   client: Client,
   limit: number,
-  codec?: PayloadCodec,
+  dataConverter: DataConverter = {},
 ): Promise<{ readonly replayed: readonly string[]; readonly failures: readonly ReplayFailure[] }> {
-  const bundle = await loadWorkflowBundle(codec !== undefined);
+  const bundle = await loadWorkflowBundle();
   const failures: ReplayFailure[] = [];
   const replayed: string[] = [];
   const results = Worker.runReplayHistories(
-    { workflowBundle: bundle, ...dataConverterOf(codec) },
+    { workflowBundle: bundle, dataConverter },
     openHistories(client, limit),
   );
   for await (const { workflowId, error } of results) {

@@ -1,6 +1,6 @@
 /** Periodic jobs of a worker process. */
 import { randomBytes } from "node:crypto";
-import type { NativeConnection } from "@temporalio/worker";
+import type { Client } from "@temporalio/client";
 import type { Keyring } from "../../crypto/keyring.ts";
 import { cellsOf } from "../../config/cell-settings.ts";
 import { isAway } from "../../domain/regions.ts";
@@ -33,8 +33,6 @@ import { createReplayStarter } from "../../webhooks/replay/replay-starter.ts";
 import { sweepReplays } from "../../webhooks/replay/replay-sweep.ts";
 import { eraseTenants } from "../../webhooks/retention/erase-tenants.ts";
 import { LIST_ENDS_MS } from "../../tokens/status-lists/places.ts";
-import type { PayloadCodec } from "@temporalio/common";
-import { createNativeClient } from "../../temporal/native-client.ts";
 import { ensureSchedules } from "../../temporal/schedules.ts";
 import { startUpkeep, type Upkeep, type UpkeepJob } from "../../runtime/upkeep.ts";
 import { cellLogs } from "../cell-logs.ts";
@@ -94,8 +92,7 @@ export interface UpkeepParts {
   readonly home: Pool | undefined;
   readonly keyring: Keyring;
   readonly clock: GuardedClock;
-  readonly connection: NativeConnection;
-  readonly codec: PayloadCodec | undefined;
+  readonly temporal: Client;
   readonly engine: Engine;
   readonly dispatcher: Dispatcher;
 }
@@ -192,10 +189,9 @@ function endpointFailures({
  * limits how often a namespace is searched.
  */
 function reconciliation(
-  { pool, clock, connection, codec, options: { config, log } }: UpkeepParts,
+  { pool, clock, temporal: client, options: { log } }: UpkeepParts,
   company: Company,
 ): readonly UpkeepJob[] {
-  const client = createNativeClient(connection, config.temporalNamespace, codec);
   const reconciler = new Reconciler({ pool, client, clock, log });
   const letters = new LetterReconciler({ pool, client, clock, log });
   return [
@@ -217,12 +213,8 @@ function reconciliation(
 }
 
 /** Removes the rest of erased tenants, and ends the workflows of their deliveries. */
-function erasure({ pool, clock, connection, codec, options: { config, log } }: UpkeepParts): UpkeepJob {
-  const releaser = new Releaser(
-    createNativeClient(connection, config.temporalNamespace, codec),
-    machineTimers,
-    log,
-  );
+function erasure({ pool, clock, temporal, options: { log } }: UpkeepParts): UpkeepJob {
+  const releaser = new Releaser(temporal, machineTimers, log);
   return {
     name: "erasure",
     everyMs: ERASURE_MS,
@@ -248,8 +240,8 @@ function lag({ pool, clock }: UpkeepParts): UpkeepJob {
 }
 
 /** Starts replay jobs that should run and do not. */
-function replaySweep({ pool, clock, connection, codec, options: { config, log } }: UpkeepParts): UpkeepJob {
-  const starter = createReplayStarter(createNativeClient(connection, config.temporalNamespace, codec));
+function replaySweep({ pool, clock, temporal, options: { log } }: UpkeepParts): UpkeepJob {
+  const starter = createReplayStarter(temporal);
   return {
     name: "replay sweep",
     everyMs: REPLAY_SWEEP_MS,
@@ -364,14 +356,12 @@ function dueWork(parts: UpkeepParts, company: Company): readonly UpkeepJob[] {
   const {
     pool,
     clock,
-    connection,
-    codec,
+    temporal,
     options: { config, log },
   } = parts;
   const cells = cellsOf(config);
   const away = isAway(cells) ? cells : undefined;
   const atHome = away === undefined && cells !== undefined;
-  const client = createNativeClient(connection, config.temporalNamespace, codec);
   return [
     futureInstants(parts),
     ...reconciliation(parts, company),
@@ -379,12 +369,12 @@ function dueWork(parts: UpkeepParts, company: Company): readonly UpkeepJob[] {
     {
       name: "schedules",
       everyMs: SCHEDULES_MS,
-      run: async () => await ensureSchedules(client, away === undefined),
+      run: async () => await ensureSchedules(temporal, away === undefined),
     },
     ...(atHome ? [cellLogs({ cells, pool: parts.operatorPool })] : []),
     healthExchange(parts, company),
     ...endpointFailures(parts),
-    ...verificationJobs({ ...parts, client }),
+    ...verificationJobs({ ...parts, client: temporal }),
     replaySweep(parts),
     grading(parts),
     ...deadLetterNews(parts),

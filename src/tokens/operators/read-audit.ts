@@ -1,7 +1,6 @@
 /**
- * Entries of the compliance log about what operators read: decrypted histories, and tenants' webhooks. Temporal's UI
- * requests each payload separately, some 60 times per view, so entries are per operator, object and minute. The first is
- * written before anything is returned. Further reads of that minute are counted, and written when it has ended. Each api
+ * Entries of the compliance log about what operators read of tenants' webhooks. A page that is open asks again and again,
+ * so entries are per operator, object and minute. The first is written before anything is returned. Further reads of that minute are counted, and written when it has ended. Each api
  * process counts and writes its own. A killed process loses counts, but never the first entry.
  */
 import { appendEntry } from "../../compliance/append-entry.ts";
@@ -17,15 +16,6 @@ const MINUTE_MS = 60_000;
 const READINGS_MAX = 1_000;
 const FLUSH_MS = 5_000;
 
-/** A request whose payloads were decrypted. */
-export interface HistoryReading {
-  readonly operatorId: string;
-  /** The namespace named by Temporal's UI or CLI; null if none. */
-  readonly namespace: string | null;
-  readonly payloads: number;
-  readonly requestId: string;
-}
-
 /** A request that read a tenant's endpoints, deliveries or events. */
 export interface TenantReading {
   readonly operatorId: string;
@@ -40,9 +30,8 @@ export interface TenantReading {
 
 /** What was read. Reads of the same within a minute share an entry. */
 type Subject = Pick<ComplianceEntry, "tenant" | "target"> & {
-  readonly type: "history.decoded" | "tenant.read";
   readonly operatorId: string;
-  readonly details: { readonly [name: string]: string | null };
+  readonly operation: string;
 };
 
 export interface ReadAuditOptions extends EntrySources {
@@ -56,23 +45,21 @@ interface Minute {
   readonly of: Subject;
   readonly minute: number;
   readonly written: Promise<void>;
-  /** Undefined for a read without payloads. */
-  payloads: number | undefined;
   requests: number;
 }
 
-type Counts = Pick<Minute, "of" | "minute" | "payloads" | "requests"> & { readonly requestId?: string };
+type Counts = Pick<Minute, "of" | "minute" | "requests"> & { readonly requestId?: string };
 
-function entryOf({ of, minute, payloads, requests, requestId }: Counts): ComplianceEntry {
-  const { operatorId, details, ...entry } = of;
+function entryOf({ of, minute, requests, requestId }: Counts): ComplianceEntry {
+  const { operatorId, operation, ...entry } = of;
   return {
+    type: "tenant.read",
     ...entry,
     actor: operatorActor(operatorId),
     requestId,
     details: {
       minute: new Date(minute * MINUTE_MS).toISOString(),
-      ...details,
-      ...(payloads === undefined ? {} : { payloads }),
+      operation,
       requests,
     },
   };
@@ -103,25 +90,14 @@ export class ReadAudit {
     };
   }
 
-  /** Resolves when the log has an entry for this operator and minute. Rejects if it cannot be written. */
-  async noteHistory({ operatorId, namespace, payloads, requestId }: HistoryReading): Promise<void> {
-    const of = { operatorId, tenant: null, target: "temporal", details: { namespace } };
-    await this.#note({ type: "history.decoded", ...of }, requestId, payloads);
-  }
-
   /** Resolves when the log has an entry for this operator, object and minute. Rejects if it cannot be written. */
   async noteTenant({ operatorId, tenantId, target, operation, requestId }: TenantReading): Promise<void> {
-    const of = { operatorId, tenant: tenantId, target, details: { operation } };
-    await this.#note({ type: "tenant.read", ...of }, requestId, undefined);
-  }
-
-  async #note(of: Subject, requestId: string, payloads: number | undefined): Promise<void> {
+    const of = { operatorId, tenant: tenantId, target, operation };
     const minute = this.#minute();
     const key = JSON.stringify(of);
     const known = this.#current.get(key);
     if (known?.minute === minute) {
       // Counted before waiting, because the minute may end meanwhile.
-      known.payloads = payloads === undefined ? undefined : (known.payloads ?? 0) + payloads;
       known.requests += 1;
       await known.written;
       return;
@@ -131,7 +107,7 @@ export class ReadAudit {
     } else if (this.#current.size >= READINGS_MAX) {
       [...this.#current].slice(0, 1).forEach((oldest) => this.#end(...oldest));
     }
-    await this.#begin(key, { of, minute, payloads, requests: 1, requestId });
+    await this.#begin(key, { of, minute, requests: 1, requestId });
   }
 
   #minute(): number {
@@ -139,15 +115,9 @@ export class ReadAudit {
   }
 
   async #begin(key: string, counts: Counts): Promise<void> {
-    const { of, minute, payloads } = counts;
+    const { of, minute } = counts;
     const written = this.#write(counts);
-    this.#current.set(key, {
-      of,
-      minute,
-      written,
-      payloads: payloads === undefined ? undefined : 0,
-      requests: 0,
-    });
+    this.#current.set(key, { of, minute, written, requests: 0 });
     try {
       await written;
     } catch (error) {
@@ -192,7 +162,7 @@ export class ReadAudit {
     const entry = entryOf(counts);
     await transaction(pool, async (db) => await appendEntry(db, entry, { clock, randomBytes }));
     const { requestId: request_id, type: operation, actor, tenant: tenant_id, target } = entry;
-    const { payloads, requests } = counts;
-    log.info({ request_id, actor, operation, tenant_id, target, payloads, requests }, "read by an operator");
+    const { requests } = counts;
+    log.info({ request_id, actor, operation, tenant_id, target, requests }, "read by an operator");
   }
 }

@@ -127,18 +127,6 @@ const CHANGES: Readonly<Record<string, () => Promise<Change>>> = {
     const target = randomBytes(32).toString("hex");
     return { path: "/revocations", body: { kind: "cert", target, reason: "stolen" }, target };
   },
-  "POST /codec/decode": async () => ({
-    path: "/codec/decode",
-    body: { payloads: [{}] },
-    target: "temporal",
-    details: { payloads: 1, requests: 1, namespace: null },
-  }),
-  "POST /codec/encode": async () => ({
-    path: "/codec/encode",
-    body: { payloads: [{}] },
-    target: "temporal",
-    details: { payloads: 1 },
-  }),
   "POST /operators": async () => ({
     path: "/operators",
     body: { name: name(), role: "read" },

@@ -1,11 +1,10 @@
-/** Every read of encrypted histories is logged before it happens, once a minute rather than per payload. */
+/** Every read of a tenant's webhooks is logged before it happens, once a minute rather than per request. */
 import { randomBytes, randomUUID } from "node:crypto";
 import { Client } from "pg";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { createPool, type Pool } from "../../../src/database/pool.ts";
 import { createLogger } from "../../../src/observability/logger.ts";
-import { ReadAudit, type HistoryReading } from "../../../src/tokens/operators/read-audit.ts";
-import { useTestApi } from "../../support/api.ts";
+import { ReadAudit, type TenantReading } from "../../../src/tokens/operators/read-audit.ts";
 import { eventually } from "../../support/eventually.ts";
 import { useTestDatabase } from "../../support/services.ts";
 
@@ -17,14 +16,13 @@ interface Entry {
   readonly request_id: string | null;
   readonly details: {
     readonly minute: string;
-    readonly namespace: string | null;
-    readonly payloads: number;
+    readonly operation: string;
     readonly requests: number;
   };
 }
 
-const total = (entries: readonly Entry[], what: "payloads" | "requests"): number =>
-  entries.reduce((sum, { details }) => sum + details[what], 0);
+const total = (entries: readonly Entry[]): number =>
+  entries.reduce((sum, { details }) => sum + details.requests, 0);
 
 describe("reading", () => {
   const database = useTestDatabase();
@@ -51,18 +49,19 @@ describe("reading", () => {
     audit = new ReadAudit({ pool, log, clock: { now: () => nowMs }, randomBytes });
   });
 
-  const read = async (changed: Partial<HistoryReading> = {}): Promise<void> =>
-    await audit.noteHistory({
+  const read = async (changed: Partial<TenantReading> = {}): Promise<void> =>
+    await audit.noteTenant({
       operatorId,
-      namespace: "signet",
-      payloads: 1,
+      tenantId: null,
+      target: null,
+      operation: "find",
       requestId: randomUUID(),
       ...changed,
     });
 
   async function entries(): Promise<Entry[]> {
     const { rows } = await superuser.query<{ entry: string }>(
-      "SELECT convert_from(entry, 'UTF8') AS entry FROM clog WHERE type = 'history.decoded' ORDER BY idx",
+      "SELECT convert_from(entry, 'UTF8') AS entry FROM clog WHERE type = 'tenant.read' ORDER BY idx",
     );
     return rows
       .map(({ entry }) => JSON.parse(entry) as Entry)
@@ -78,12 +77,12 @@ describe("reading", () => {
     }
   }
 
-  test("sixty payloads one by one leaves an entry at once, and one count when the minute ends", async () => {
-    await read({ payloads: 2, requestId: "req_1" });
+  test("sixty pages one by one leaves an entry at once, and one count when the minute ends", async () => {
+    await read({ requestId: "req_1" });
     expect(await entries()).toMatchObject([
       {
         request_id: "req_1",
-        details: { minute: "2026-11-20T10:00:00.000Z", namespace: "signet", payloads: 2, requests: 1 },
+        details: { minute: "2026-11-20T10:00:00.000Z", operation: "find", requests: 1 },
       },
     ]);
     await Promise.all(Array.from({ length: 58 }, async () => await read()));
@@ -97,22 +96,22 @@ describe("reading", () => {
     expect(more).toEqual([]);
     expect(count).toMatchObject({
       request_id: null,
-      details: { minute: "2026-11-20T10:00:00.000Z", namespace: "signet", payloads: 58, requests: 58 },
+      details: { minute: "2026-11-20T10:00:00.000Z", operation: "find", requests: 58 },
     });
   });
 
-  test("in the next minute, by another operator or of another namespace leaves another entry, without gaps", async () => {
+  test("in the next minute, by another operator or of another object leaves another entry, without gaps", async () => {
     await read();
     await read();
     const colleague = `op_${randomUUID()}`;
     await read({ operatorId: colleague });
-    await read({ namespace: null });
+    await read({ target: "dlv_1" });
     nowMs += MINUTE_MS;
     await read();
     await read();
     await audit.job.end?.();
     const own = await entries();
-    expect([own.length, total(own, "payloads"), total(own, "requests")]).toEqual([5, 5, 5]);
+    expect([own.length, total(own)]).toEqual([5, 5]);
     operatorId = colleague;
     expect(await entries()).toHaveLength(1);
   });
@@ -153,82 +152,6 @@ describe("reading", () => {
       await expect(audit.job.run()).rejects.toThrow(/clog/);
     });
     await audit.job.run();
-    expect(total(await entries(), "payloads")).toBe(2);
-  });
-});
-
-describe("the codec server", () => {
-  const api = useTestApi();
-  const PLAIN = { metadata: { encoding: Buffer.from("json/plain").toString("base64") }, data: "e30=" };
-
-  async function decode(
-    payloads: readonly unknown[],
-    headers: Record<string, string> = {},
-  ): Promise<Response> {
-    return await fetch(`${api.adminUrl}/admin/v1/codec/decode`, {
-      method: "POST",
-      headers: {
-        authorization: `Bearer ${api.operatorToken}`,
-        "content-type": "application/json",
-        ...headers,
-      },
-      body: JSON.stringify({ payloads }),
-    });
-  }
-
-  async function entries(): Promise<readonly Entry[]> {
-    const { body } = await api.admin("GET", "/audit?type=history.decoded&limit=100");
-    return body["data"] as Entry[];
-  }
-
-  test("logs who read how much of which namespace", async () => {
-    for (let asked = 0; asked < 60; asked += 1) {
-      expect((await decode([PLAIN], { "x-namespace": "signet" })).status).toBe(200);
-    }
-    const [first] = (await entries()).slice(-1);
-    expect(first).toMatchObject({
-      actor: "operator:bootstrap",
-      details: { namespace: "signet", requests: 1 },
-    });
-    api.clock.advance(MINUTE_MS);
-    await eventually(async () => total(await entries(), "payloads") === 60, "the counts");
-    // Two for each minute that the 60 requests took.
-    expect((await entries()).length).toBeLessThan(10);
-  });
-
-  test("does not log a header value that is not a namespace", async () => {
-    api.clock.advance(MINUTE_MS);
-    const before = (await entries()).length;
-    expect((await decode([PLAIN], { "x-namespace": 'a"b c<d>' })).status).toBe(200);
-    const [newest] = await entries();
-    expect(newest?.details.namespace).toBeNull();
-    expect((await entries()).length).toBeGreaterThan(before);
-  });
-
-  test("logs nothing for an empty or an invalid request", async () => {
-    api.clock.advance(MINUTE_MS);
-    const before = await entries();
-    expect((await decode([])).status).toBe(200);
-    expect((await decode([{ data: "no base64!" }])).status).toBe(422);
-    expect((await entries()).length).toBe(before.length);
-  });
-
-  test.each(["decode", "encode"])("%s repeats its answer to the same Idempotency-Key", async (what) => {
-    const key = randomUUID();
-    const ask = async (): Promise<readonly [number, string]> => {
-      const response = await fetch(`${api.adminUrl}/admin/v1/codec/${what}`, {
-        method: "POST",
-        headers: {
-          authorization: `Bearer ${api.operatorToken}`,
-          "content-type": "application/json",
-          "idempotency-key": key,
-        },
-        body: JSON.stringify({ payloads: [PLAIN] }),
-      });
-      return [response.status, await response.text()];
-    };
-    const first = await ask();
-    expect(first[0]).toBe(200);
-    expect(await ask()).toEqual(first);
+    expect(total(await entries())).toBe(2);
   });
 });

@@ -29,7 +29,8 @@ test("workers that get no further connection go on, and nothing uses the new one
   const workers = await startWorkers({
     connection: first,
     namespace: await testNamespace(),
-    bundle: workflowBundle(false),
+    bundle: workflowBundle(),
+    dataConverter: {},
     activities: ACTIVITIES,
     patched: false,
   });
@@ -69,7 +70,8 @@ test("all workers of a connection share one workflow thread, which ends with the
   const workers = await startWorkers({
     connection: first,
     namespace: await testNamespace(),
-    bundle: workflowBundle(false),
+    bundle: workflowBundle(),
+    dataConverter: {},
     activities: ACTIVITIES,
     patched: true,
   });
