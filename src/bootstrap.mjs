@@ -9,7 +9,6 @@
  *   node src/bootstrap.mjs run file [args]  a program of the clone, TypeScript or JavaScript (package.json's scripts)
  *   node src/bootstrap.mjs <command …>      the signet command line (package.json's bin)
  */
-import { createHash } from "node:crypto";
 import * as fs from "node:fs";
 import { constants } from "node:os";
 import { basename, delimiter, dirname, join, relative, resolve } from "node:path";
@@ -69,9 +68,8 @@ const PROJECTS = {
   "test:all": ["unit", "machine", "promises", "system", "shared", "portal"],
 };
 const SOURCES = ["src", "activities", "workflows"];
+/** Bundles, and a record of each program: its bundle, and size and time of every file that it was made from. */
 const BUNDLES = join(ROOT, ".signet", "bundles");
-/** Record of the command line's bundle: its path, and size and time of every file that it was made from. */
-const COMMANDS_RECORD = join(BUNDLES, "command-line.json");
 /** Running processes load parts of their bundle later, so earlier bundles stay for a while. */
 const BUNDLE_KEPT_MS = 7 * 86_400_000;
 const LOCKFILE = join(ROOT, "package-lock.json");
@@ -262,21 +260,30 @@ async function orEnd(installation) {
   }
 }
 
-/** Returns a name for the current sources and packages. Bundles of equal names are equal. */
-function stateOfSources() {
-  const hash = createHash("sha256");
-  for (const folder of SOURCES.filter((name) => fs.existsSync(join(ROOT, name)))) {
-    for (const path of fs.readdirSync(join(ROOT, folder), { recursive: true, encoding: "utf8" }).sort()) {
-      if (/\.(ts|mjs|json)$/.test(path)) {
-        const { size, mtimeMs } = fs.statSync(join(ROOT, folder, path));
-        hash.update(`${folder}/${path} ${size} ${mtimeMs}\n`);
-      }
-    }
-  }
-  return hash
-    .update(fs.existsSync(LOCKFILE) ? fs.readFileSync(LOCKFILE) : "")
-    .digest("hex")
-    .slice(0, 16);
+/** @param {boolean} whole whether it is the service or the command line @returns {string} */
+function recordOf(whole) {
+  return join(BUNDLES, whole ? "service.json" : "command-line.json");
+}
+
+/** @returns {string[]} all files of the sources, below the clone */
+function sources() {
+  return SOURCES.filter((name) => fs.existsSync(join(ROOT, name))).flatMap((folder) =>
+    fs
+      .readdirSync(join(ROOT, folder), { recursive: true, encoding: "utf8" })
+      .filter((path) => /\.(ts|mjs|json)$/.test(path))
+      .map((path) => join(folder, path)),
+  );
+}
+
+/** @param {string} path below the clone @returns {string} size and time of the file; `-` if there is none */
+function stampOf(path) {
+  const found = fs.statSync(join(ROOT, path), { throwIfNoEntry: false });
+  return found === undefined ? "-" : `${found.size} ${found.mtimeMs}`;
+}
+
+/** @param {readonly string[]} paths @returns {Record<string, string>} */
+function stampsOf(paths) {
+  return Object.fromEntries(paths.map((path) => [path, stampOf(path)]));
 }
 
 function removeOldBundles() {
@@ -291,59 +298,15 @@ function removeOldBundles() {
 }
 
 /**
- * Makes a bundle unless it exists.
+ * Returns a bundled program if none of the files that it was made from has changed, nor the installed packages. The check
+ * reads no file but the record.
  *
- * @param {string} directory
- * @param {(draft: string) => Promise<void>} make
- * @returns {Promise<string>} the bundle's program
- */
-async function bundleOnce(directory, make) {
-  const main = join(directory, "main.js");
-  if (!fs.existsSync(main)) {
-    const draft = `${directory}.${process.pid}`;
-    await make(draft);
-    try {
-      fs.renameSync(draft, directory);
-    } catch (error) {
-      // Another process may have been faster.
-      fs.rmSync(draft, { recursive: true, force: true });
-      if (!fs.existsSync(main)) {
-        throw error;
-      }
-    }
-    removeOldBundles();
-  }
-  return main;
-}
-
-/**
- * Returns the program of the sources. They are bundled when they have changed: compiling 700 files takes each process
- * two seconds, loading the bundle a tenth of that.
- *
- * @returns {Promise<string>}
- */
-async function bundledMain() {
-  return await bundleOnce(join(BUNDLES, stateOfSources()), async (directory) => {
-    const { bundleProgram } = await import(pathToFileURL(BUNDLER).href);
-    await bundleProgram({ root: ROOT, entry: "src/processes/main.ts", directory });
-  });
-}
-
-/** @param {string} path below the clone @returns {string} size and time of the file; `-` if there is none */
-function stampOf(path) {
-  const found = fs.statSync(join(ROOT, path), { throwIfNoEntry: false });
-  return found === undefined ? "-" : `${found.size} ${found.mtimeMs}`;
-}
-
-/**
- * Returns the bundled command line if none of the files that it was made from has changed, nor the installed packages.
- * The check reads no file but the record.
- *
+ * @param {boolean} whole
  * @returns {string | undefined}
  */
-function freshCommands() {
+function freshBundle(whole) {
   try {
-    const { main, stamps } = JSON.parse(fs.readFileSync(COMMANDS_RECORD, "utf8"));
+    const { main, stamps } = JSON.parse(fs.readFileSync(recordOf(whole), "utf8"));
     const fresh = Object.entries(stamps).every(([path, stamp]) => stampOf(path) === stamp);
     return fresh && fs.existsSync(main) ? main : undefined;
   } catch {
@@ -351,23 +314,29 @@ function freshCommands() {
   }
 }
 
-/** Bundles the command line if needed, and records what it was made from. @returns {Promise<string>} */
-async function bundledCommands() {
-  const state = stateOfSources();
-  const main = await bundleOnce(join(BUNDLES, `${state}-commands`), async (directory) => {
-    const { bundleProgram, COMMAND_LINE } = await import(pathToFileURL(BUNDLER).href);
-    const inputs = await bundleProgram({ root: ROOT, ...COMMAND_LINE, directory });
-    fs.writeFileSync(join(directory, "inputs.json"), JSON.stringify(inputs));
-  });
-  const inputs = JSON.parse(fs.readFileSync(join(dirname(main), "inputs.json"), "utf8"));
-  const others = [LOCKFILE, INSTALLED, BUNDLER, TSCONFIG].map((path) => relative(ROOT, path));
-  const stamps = Object.fromEntries([...inputs, ...others].map((path) => [path, stampOf(path)]));
+/**
+ * Bundles a program, and records what it was made from. Compiling 700 files takes each process two seconds, loading the
+ * bundle a tenth of that. The service bundles its workflows from the same sources, so it depends on all of them.
+ *
+ * @param {boolean} whole
+ * @returns {Promise<string>}
+ */
+async function makeBundle(whole) {
+  const { bundleProgram, COMMAND_LINE } = await import(pathToFileURL(BUNDLER).href);
+  const before = stampsOf(sources());
+  const directory = join(BUNDLES, `${Date.now()}-${process.pid}`);
+  const program = whole ? { entry: "src/processes/main.ts" } : COMMAND_LINE;
+  const inputs = await bundleProgram({ root: ROOT, ...program, directory });
+  const main = join(directory, "main.js");
   // The record is right only if no file has changed meanwhile.
-  if (stateOfSources() === state) {
-    const draft = `${COMMANDS_RECORD}.${process.pid}`;
+  if (JSON.stringify(stampsOf(sources())) === JSON.stringify(before)) {
+    const others = [LOCKFILE, INSTALLED, BUNDLER, TSCONFIG].map((path) => relative(ROOT, path));
+    const stamps = stampsOf([...(whole ? Object.keys(before) : inputs), ...others]);
+    const draft = `${recordOf(whole)}.${process.pid}`;
     fs.writeFileSync(draft, JSON.stringify({ main, stamps }));
-    fs.renameSync(draft, COMMANDS_RECORD);
+    fs.renameSync(draft, recordOf(whole));
   }
+  removeOldBundles();
   return main;
 }
 
@@ -418,7 +387,7 @@ async function programOf(whole) {
   if (isBuilt()) {
     return whole || !fs.existsSync(BUILT_COMMANDS) ? BUILT_MAIN : BUILT_COMMANDS;
   }
-  return whole ? await bundledMain() : await bundledCommands();
+  return freshBundle(whole) ?? (await makeBundle(whole));
 }
 
 /** @param {string[]} rest */
@@ -473,7 +442,7 @@ async function main() {
     stopWithParent();
   }
   const isProcess = PROCESSES.includes(command);
-  const fresh = isProcess || OF_CLONE.includes(command) ? undefined : freshCommands();
+  const fresh = OF_CLONE.includes(command) ? undefined : freshBundle(isProcess);
   if (fresh !== undefined) {
     await run(fresh);
     return;
