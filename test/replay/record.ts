@@ -44,7 +44,7 @@ afterEach(async () => {
   await Promise.all(receivers.splice(0).map(async (started) => await started.close()));
 });
 
-/** Saves a history in operators' format: the JSON of `temporal workflow show`. */
+/** Saves a history in operators' format, the JSON of `temporal workflow show`, on one line: nobody reads it. */
 async function save(world: World, name: string, workflowId: string, runId?: string): Promise<void> {
   const { temporalAddress: address, temporalNamespace: namespace } = world.config;
   const server = ["--address", address, "--namespace", namespace];
@@ -54,7 +54,8 @@ async function save(world: World, name: string, workflowId: string, runId?: stri
     ["workflow", "show", "--output", "json", "--workflow-id", workflowId, ...run, ...server],
     { maxBuffer: 16_777_216 },
   );
-  await writeFile(new URL(`histories/${name}.json`, import.meta.url), stdout, { flag: "wx" });
+  const text = `${JSON.stringify(JSON.parse(stdout))}\n`;
+  await writeFile(new URL(`histories/${name}.json`, import.meta.url), text, { flag: "wx" });
 }
 
 async function closed(world: World, workflowId: string): Promise<void> {

@@ -10,18 +10,14 @@ export const RELEASES: readonly string[] = (await readdir(HERE)).filter((name) =
   /^\d+\.\d+\.\d+$/.test(name),
 );
 
-/** A file of a release's; text that is long is kept compressed. */
-async function readKept(release: string, file: string): Promise<string> {
-  const url = new URL(`${release}/${file}`, HERE);
-  return existsSync(url)
-    ? await readFile(url, "utf8")
-    : gunzipSync(await readFile(new URL(`${url.href}.gz`))).toString("utf8");
+async function readSql(release: string, file: string): Promise<string> {
+  return gunzipSync(await readFile(new URL(`${release}/${file}.sql.gz`, HERE))).toString("utf8");
 }
 
 /** Fills an empty database with a release's schema and rows. */
 export async function loadRelease(release: string, adminUrl: string): Promise<void> {
-  for (const file of ["schema.sql", "rows.sql"]) {
-    await execute(adminUrl, await readKept(release, file));
+  for (const file of ["schema", "rows"]) {
+    await execute(adminUrl, await readSql(release, file));
   }
 }
 
