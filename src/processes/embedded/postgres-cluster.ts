@@ -27,15 +27,12 @@ export const STOP_POSTGRES: readonly StopStep[] = [
 export const POSTGRES_ENV = { PATH: "/usr/local/bin:/usr/bin:/bin", LC_ALL: "C", TZ: "UTC" } as const;
 
 /**
- * Returns the superuser's password: `given`, else that in `<home>/postgres-password`, created if there is no cluster yet.
+ * Returns the superuser's password, that in `<home>/postgres-password`; creates it if there is no cluster yet.
  *
  * @throws SignetError `UNAVAILABLE` when a cluster exists and its password is lost
  */
-export async function superuserPassword(home: string, data: string, given?: string): Promise<string> {
+export async function superuserPassword(home: string, data: string): Promise<string> {
   const path = join(home, "postgres-password");
-  if (given !== undefined) {
-    return given;
-  }
   try {
     return (await readFile(path, "utf8")).trim();
   } catch (error) {

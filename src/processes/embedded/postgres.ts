@@ -46,8 +46,6 @@ export interface EmbeddedPostgresOptions {
   readonly port: number;
   /** Prints one line for people about long or unusual steps. */
   readonly log: (line: string) => void;
-  /** Default: random, kept in `<home>/postgres-password` (0600). */
-  readonly superuserPassword?: string;
   /** Additional server settings, by PostgreSQL's names. */
   readonly settings?: Readonly<Record<string, string>>;
   /** Additional environment of the server. */
@@ -151,7 +149,7 @@ export async function startEmbeddedPostgres(options: EmbeddedPostgresOptions): P
   await stopLeftOverPostgres(place.data, log);
   const setting = SETTINGS.embeddedDatabasePort.variable;
   await requireFreePort({ what: "the embedded PostgreSQL", host: HOST, port, setting });
-  const password = await superuserPassword(home, place.data, options.superuserPassword);
+  const password = await superuserPassword(home, place.data);
   const { signal } = options;
   await ensureCluster({ place, programs, password, durable: options.settings?.["fsync"] !== "off", signal });
   signal?.throwIfAborted();

@@ -101,8 +101,6 @@ export interface HttpSenderOptions {
   readonly resolver?: HostResolver;
   /** Whether an address and port belong to our own URLs; by default none do. */
   readonly isOwnAddress?: ConnectDependencies["isOwnAddress"];
-  /** Certificate authorities (PEM) that replace the public ones. */
-  readonly certificateAuthorities?: readonly string[];
   /** Certificate authorities (PEM) trusted in addition to the public ones. */
   readonly extraCertificateAuthorities?: readonly string[];
   /** Proxy for all requests. */
@@ -168,13 +166,12 @@ function resultOf(request: SendRequest, startedAt: number, end: ExchangeEnd): Se
 }
 
 function trusted(options: HttpSenderOptions): SecureContextOptions {
-  const { certificateAuthorities, extraCertificateAuthorities = [] } = options;
+  const { extraCertificateAuthorities: extra = [] } = options;
   // Without `ca`, Node shares one store of the public authorities among all contexts.
-  if (certificateAuthorities === undefined && extraCertificateAuthorities.length === 0) {
+  if (extra.length === 0) {
     return { minVersion: "TLSv1.2" };
   }
-  const own = certificateAuthorities ?? rootCertificates;
-  return { minVersion: "TLSv1.2", ca: [...own, ...extraCertificateAuthorities] };
+  return { minVersion: "TLSv1.2", ca: [...rootCertificates, ...extra] };
 }
 
 /** Announces the length first, as for a body in one piece. */

@@ -92,7 +92,7 @@ function sender(proxyUrl: string, options: Partial<HttpSenderOptions> = {}): Htt
   const made = createTestSender({
     policy: production,
     proxy: outboundProxy(proxyUrl),
-    certificateAuthorities: [authority.cert],
+    extraCertificateAuthorities: [authority.cert],
     resolver: () => Promise.reject(new Error("with a proxy nothing is looked up here")),
     ...options,
   });
@@ -135,7 +135,9 @@ describe("behind a forward proxy", () => {
     const http = sender(`https://127.0.0.1:${proxy.port}`);
     expect(await http.send(requestTo("https://hooks.example.com/"))).toMatchObject({ status: 200 });
     const unknown = createAuthority();
-    const refusing = sender(`https://127.0.0.1:${proxy.port}`, { certificateAuthorities: [unknown.cert] });
+    const refusing = sender(`https://127.0.0.1:${proxy.port}`, {
+      extraCertificateAuthorities: [unknown.cert],
+    });
     expect(await refusing.send(requestTo("https://hooks.example.com/"))).toMatchObject({ error: "connect" });
     unknown.remove();
   });

@@ -35,7 +35,7 @@ async function attempt(
   receiver = await startReceiver({ tls });
   const sender = createTestSender({
     resolver: async () => ["127.0.0.1"],
-    ...(trusted === null ? undefined : { certificateAuthorities: trusted }),
+    ...(trusted === null ? undefined : { extraCertificateAuthorities: trusted }),
   });
   senders.push(sender);
   const request = requestTo(`https://${host}:${receiver.port}/`);
@@ -64,7 +64,7 @@ describe("an https receiver", () => {
     const seen = once(server, "secureConnection");
     const sender = createTestSender({
       resolver: async () => ["127.0.0.1"],
-      certificateAuthorities: [authority.cert],
+      extraCertificateAuthorities: [authority.cert],
     });
     const sending = sender.send(
       requestTo(`https://hooks.example.com:${(server.address() as AddressInfo).port}/`),
@@ -128,7 +128,7 @@ describe("an https receiver", () => {
     server.on("tlsClientError", () => {});
     server.listen(0, "127.0.0.1");
     await once(server, "listening");
-    const sender = createTestSender({ certificateAuthorities: [authority.cert] });
+    const sender = createTestSender({ extraCertificateAuthorities: [authority.cert] });
     const result = await sender.send(
       requestTo(`https://127.0.0.1:${(server.address() as AddressInfo).port}/`),
     );

@@ -47,7 +47,7 @@ beforeEach(async () => {
   loads = 0;
   clockMs = Date.now();
   const clock = { now: () => clockMs };
-  http = createTestSender({ clock, certificateAuthorities: [authority.cert] });
+  http = createTestSender({ clock, extraCertificateAuthorities: [authority.cert] });
   access = createReceiverAccess({
     timers: machineTimers,
     http,

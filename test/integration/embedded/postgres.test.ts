@@ -150,11 +150,10 @@ describe("a start", () => {
     expect(await readMark(second.url)).toBe(42);
   });
 
-  it("uses settings and a password from the caller", async () => {
-    const { url } = await start({
-      settings: { fsync: "off", work_mem: "9MB" },
-      superuserPassword: "p@ss/w:rd",
-    });
+  it("uses settings from the caller, and the password in its file", async () => {
+    await mkdir(home, { recursive: true });
+    await writeFile(join(home, "postgres-password"), "p@ss/w:rd\n");
+    const { url } = await start({ settings: { fsync: "off", work_mem: "9MB" } });
     expect(
       await query(url, "SELECT current_setting('fsync') AS fsync, current_setting('work_mem') AS memory"),
     ).toEqual([{ fsync: "off", memory: "9MB" }]);
