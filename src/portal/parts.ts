@@ -1,4 +1,5 @@
 /** Common parts of pages. */
+import type { Shown, Tone } from "../domain/shown-states.ts";
 import { randomBytes } from "node:crypto";
 import { html, type Html, type Part } from "./html.ts";
 import { prettyJson } from "./pretty-json.ts";
@@ -25,8 +26,13 @@ export function timeAgo(iso: string | null | undefined): Part {
 }
 
 /** Renders a state as a coloured badge. */
-export function badge(kind: "bad" | "good" | "idle" | "wait", text: string): Html {
+export function badge(kind: Tone, text: string): Html {
   return html`<span class="badge ${kind}">${text}</span>`;
+}
+
+/** Renders a state of a table of words as a coloured badge. */
+export function shownBadge({ tone, words }: Shown): Html {
+  return badge(tone, words);
 }
 
 /** Renders the hidden fields of every form: the session's token, and the key that makes a repeated form harmless. */

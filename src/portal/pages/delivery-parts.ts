@@ -3,11 +3,12 @@ import { type Static, Type } from "typebox";
 import { Closed } from "../../http/common.ts";
 import type { AttemptError, Delivery, Endpoint } from "../../lib/client/api-types.ts";
 import { ATTEMPT_ERRORS, DELIVERY_STATES } from "../../domain/delivery.ts";
+import { FAILURES, SHOWN_DELIVERIES } from "../../domain/shown-states.ts";
 import type { ListAnswer } from "../context.ts";
 import { choice, field, filters, option } from "../filters.ts";
 import { Line } from "../forms.ts";
 import { html, type Html, type Part } from "../html.ts";
-import { badge, moment } from "../parts.ts";
+import { moment, shownBadge } from "../parts.ts";
 import type { Visit } from "../visit.ts";
 
 export const DELIVERIES = "/portal/deliveries";
@@ -45,35 +46,14 @@ export function endpointText(endpoints: ReadonlyMap<string, string>, id: string)
   return endpoints.size < ENDPOINTS_MAX ? html`<span class="muted">Deleted endpoint ${id}</span>` : id;
 }
 
-const STATE_BADGES = {
-  QUEUED: badge("wait", "queued"),
-  RETRYING: badge("wait", "retrying"),
-  DELIVERED: badge("good", "delivered"),
-  DEAD_LETTERED: badge("bad", "dead letter"),
-  EXPIRED: badge("idle", "expired"),
-  CANCELLED: badge("idle", "cancelled"),
-} as const;
-
 /** Renders the state as a coloured badge. */
 export function deliveryBadge({ state }: Pick<Delivery, "state">): Html {
-  return STATE_BADGES[state];
+  return shownBadge(SHOWN_DELIVERIES[state]);
 }
-
-/** Texts for the classes of failed attempts. */
-const FAILURES: Readonly<Record<AttemptError, string>> = {
-  status: "HTTP error",
-  timeout: "no answer in time",
-  connect: "no connection",
-  tls: "TLS failed",
-  dns: "host not found",
-  refused: "address not allowed",
-  aborted: "connection was interrupted",
-  authentication: "no access token",
-};
 
 /** Returns the text for a class of failures. */
 export function failureText(error: AttemptError): string {
-  return FAILURES[error];
+  return FAILURES[error].words;
 }
 
 /** Returns the text for an attempt's result; undefined if there is none yet. */
@@ -96,9 +76,7 @@ export function filterForm(
   { endpoints, states }: { readonly endpoints: ReadonlyMap<string, string>; readonly states: boolean },
 ): Html {
   const { state, endpoint_id: endpointId, event_type: type = "" } = query;
-  const stateOptions = DELIVERY_STATES.map((name) =>
-    option(name, name.toLowerCase().replace("_", " "), state),
-  );
+  const stateOptions = DELIVERY_STATES.map((name) => option(name, SHOWN_DELIVERIES[name].words, state));
   const label = states ? "Filter deliveries" : "Filter dead letters";
   const failures = ATTEMPT_ERRORS.map((name) => option(name, failureText(name), query.last_error));
   const known = [...endpoints].map(([id, url]) => option(id, url, endpointId));

@@ -2,6 +2,8 @@
 import { expect, test } from "vitest";
 import { checkOutcomes, progressLine } from "../../../src/cli/client/replay.ts";
 import { colourOfState } from "../../../src/cli/colours.ts";
+import { DELIVERY_STATES } from "../../../src/domain/delivery.ts";
+import { ENDPOINT_STATES } from "../../../src/domain/endpoint-state.ts";
 import { exitCodeOfError } from "../../../src/cli/exit-codes.ts";
 import { tlsOf } from "../../../src/cli/connection.ts";
 import { printable } from "../../../src/cli/output.ts";
@@ -48,6 +50,9 @@ test("a replay fails the command if a delivery failed again, or nothing was deli
 test("that a job has ended has no colour of success", () => {
   expect(["COMPLETED", "DONE", "unknown"].map(colourOfState)).not.toContain("green");
   expect(["DELIVERED", "healthy"].map(colourOfState)).toEqual(["green", "green"]);
+  // Each state that the portal shows as a badge has the colour of that badge.
+  expect(DELIVERY_STATES.map(colourOfState)).toEqual(["yellow", "yellow", "green", "red", "dim", "dim"]);
+  expect(ENDPOINT_STATES.map(colourOfState)).toEqual(["yellow", "green", "red"]);
 });
 
 test("control characters are escaped, everything else stays", () => {

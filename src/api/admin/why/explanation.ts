@@ -5,6 +5,8 @@
 import { verifyWorkflowId } from "../../../../workflows/messages.ts";
 import type { Endpoint } from "../../../database/repositories/endpoints/endpoints.ts";
 import type { TenantRow } from "../../../database/repositories/tenants.ts";
+import type { AttemptError } from "../../../domain/delivery.ts";
+import { FAILURES } from "../../../domain/shown-states.ts";
 import { escapeControls } from "../../../domain/shown-text.ts";
 import type { Pause } from "../../../temporal/open-workflow.ts";
 
@@ -93,27 +95,17 @@ export function instantText(at: Date, now: Date): string {
   return `${day} ${time.slice(0, 8)} UTC (${distance})`;
 }
 
-const FAILURES: Readonly<Record<string, string>> = {
-  timeout: "the receiver did not answer in time",
-  connect: "the receiver could not be reached",
-  tls: "the TLS handshake with the receiver failed",
-  dns: "the receiver's host name was not found",
-  refused: "the receiver's address is not allowed",
-  aborted: "the connection to the receiver was interrupted",
-  authentication: "no access token for the receiver could be obtained",
-};
-
 /** Returns the reason of a failed attempt. */
 export function failureText({
   status,
   error,
 }: {
   readonly status: number | null;
-  readonly error: string | null;
+  readonly error: AttemptError | null;
 }): string {
   return status !== null && (error === null || error === "status")
     ? `the receiver answered ${status}`
-    : (FAILURES[error ?? ""] ?? "the attempt failed");
+    : FAILURES[error ?? "status"].sentence;
 }
 
 /** Returns a URL without its query, which may hold a secret. */

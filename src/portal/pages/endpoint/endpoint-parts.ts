@@ -1,7 +1,8 @@
 /** Common parts of the pages for endpoints. */
+import { SHOWN_ENDPOINTS, SHOWN_HEALTH } from "../../../domain/shown-states.ts";
 import type { Endpoint } from "../../../lib/client/api-types.ts";
 import { html, type Part } from "../../html.ts";
-import { badge, moment } from "../../parts.ts";
+import { moment, shownBadge } from "../../parts.ts";
 import { answerText } from "../delivery-parts.ts";
 import type { Visit } from "../../visit.ts";
 
@@ -25,10 +26,9 @@ export function illness({
 export function stateBadge(endpoint: Pick<Endpoint, "state" | "health">): Part {
   const [ill, { state }] = [illness(endpoint), endpoint];
   if (ill !== undefined) {
-    return badge(ill === "failing" ? "bad" : "wait", ill);
+    return shownBadge(SHOWN_HEALTH[ill]);
   }
-  const kinds = { ACTIVE: "good", PENDING: "wait", DISABLED: "bad" } as const;
-  return badge(kinds[state], state.toLowerCase());
+  return shownBadge(SHOWN_ENDPOINTS[state]);
 }
 
 /** Returns how the attempts of the last hour went; undefined without attempts. */
