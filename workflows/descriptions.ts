@@ -11,7 +11,9 @@ const SHOWN_MAX = 10;
 
 /** Descriptions of the signals and queries of `deliver` for `temporal workflow metadata` and the UI. */
 export const DELIVER_HANDLERS = {
-  replay: { description: "Dead letters start again with 17 attempts. Optional: delivery_ids, by, reason." },
+  replay: {
+    description: `Dead letters start again with ${ATTEMPT_MAX} attempts. Optional: delivery_ids, by, reason.`,
+  },
   attemptNow: {
     description: "The next attempt is made now and uses its slot. Optional: delivery_ids, by, reason.",
   },

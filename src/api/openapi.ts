@@ -1,4 +1,5 @@
 /** The OpenAPI document: the routes' schemas and texts, with examples and errors. */
+import { DEAD_LETTER_DAYS } from "../domain/retry-schedule.ts";
 import swagger, { type FastifyDynamicSwaggerOptions } from "@fastify/swagger";
 import type { FastifyContextConfig } from "fastify";
 import { describe, type Document } from "./openapi/describe.ts";
@@ -15,7 +16,10 @@ const TAGS = [
   { name: "event types", description: "The tenant's catalogue of event types, with schemas" },
   { name: "events", description: "Published events" },
   { name: "deliveries", description: "Deliveries of events to endpoints, with every attempt" },
-  { name: "dead letters", description: "Failed deliveries, which can be replayed for 7 days" },
+  {
+    name: "dead letters",
+    description: `Failed deliveries, which can be replayed for ${DEAD_LETTER_DAYS} days`,
+  },
   { name: "portal", description: "Links that sign people in" },
   { name: "credentials", description: "Credentials that services authenticate with" },
   {

@@ -44,15 +44,12 @@ import {
   TEMPORAL_SETTINGS,
   type TemporalConnection,
 } from "./temporal-settings.ts";
-import { RETRY_WINDOW_MS } from "../domain/retry-schedule.ts";
+import { DEAD_LETTER_DAYS, DEAD_LETTER_MS, RETRY_WINDOW_MS } from "../domain/retry-schedule.ts";
 import { readSecretFiles } from "./secret-files.ts";
 import { TRACING_SETTINGS } from "./tracing-settings.ts";
 import { mistypedSettings, unknownSettings } from "./unknown-settings.ts";
 import { WORKER_VERSIONING_SETTINGS, workerVersioningProblems } from "./worker-versioning.ts";
 import { messageOf } from "../runtime/thrown.ts";
-
-/** How long a dead letter can be replayed: 7 days (contract 8). */
-export const DEAD_LETTER_MS = 604_800_000;
 
 export { formatListen, type ListenAddress };
 
@@ -186,7 +183,7 @@ export const SETTINGS = {
     "SIGNET_RETENTION_DAYS",
     integer(8, 3_650),
     "30",
-    "days that finished deliveries, events and attempts are kept; must exceed the 7 days of dead letters",
+    `days that finished deliveries, events and attempts are kept; must exceed the ${DEAD_LETTER_DAYS} days of dead letters`,
   ),
   ...CONNECTION_SETTINGS,
   ...LIMIT_SETTINGS,

@@ -8,6 +8,12 @@
 export const ATTEMPT_MAX = 17;
 /** The real window: 72 hours (contract 8). A scaled window also scales the fixed times below. */
 export const RETRY_WINDOW_MS = 259_200_000;
+/** The same in hours, for texts. */
+export const RETRY_WINDOW_HOURS = RETRY_WINDOW_MS / 3_600_000;
+/** How long a dead letter can be replayed: 7 days (contract 8). */
+export const DEAD_LETTER_MS = 604_800_000;
+/** The same in days, for texts. */
+export const DEAD_LETTER_DAYS = DEAD_LETTER_MS / 86_400_000;
 /** Timers fire late, never early: this keeps the last attempt inside the window. */
 const EARLY_MS = 1_000;
 const JITTER_SHARE = 0.1;

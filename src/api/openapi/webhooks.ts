@@ -1,4 +1,5 @@
 /** The `webhooks` section of the OpenAPI document: the requests that receivers get (contract 6.3). */
+import { ATTEMPT_MAX, RETRY_WINDOW_HOURS } from "../../domain/retry-schedule.ts";
 import { DISABLED_REASONS } from "../../domain/endpoint-state.ts";
 import { inPascalCase } from "./components.ts";
 import { exampleOf, type DocumentedSchema } from "./examples.ts";
@@ -213,8 +214,7 @@ const OWN: readonly Webhook[] = [
 const EVENT: Webhook = {
   type: "event",
   summary: "A published event",
-  description:
-    "Delivered at least once, in no particular order. Answer any 2xx within 10 seconds; any other response is a failure. Failures are retried, up to 17 attempts within 72 hours. Verify the signature over the raw body first.",
+  description: `Delivered at least once, in no particular order. Answer any 2xx within 10 seconds; any other response is a failure. Failures are retried, up to ${ATTEMPT_MAX} attempts within ${RETRY_WINDOW_HOURS} hours. Verify the signature over the raw body first.`,
   data: ENVELOPE.data,
 };
 

@@ -1,4 +1,5 @@
 /** The dead-letter queue and replay (contract 3 and 4). */
+import { ATTEMPT_MAX, DEAD_LETTER_DAYS } from "../../domain/retry-schedule.ts";
 import { Readable } from "node:stream";
 import type { FastifyReply } from "fastify";
 import { QUEUE_PLACE } from "../../database/repositories/webhooks/deliveries.ts";
@@ -60,8 +61,7 @@ function registerLists(server: SignetServer, deliveries: DeliveryService): void 
       tag: "dead letters",
       scopes: ["webhooks:read"],
       summary: "Read the dead-letter queue",
-      description:
-        "In the order of their death, newest first, including their events. A dead letter can be replayed for 7 days, until `expires_at`.",
+      description: `In the order of their death, newest first, including their events. A dead letter can be replayed for ${DEAD_LETTER_DAYS} days, until \`expires_at\`.`,
       querystring: Closed(DeliveryQuery),
       response: { 200: Page(DeadLetterSchema) },
     }),
@@ -261,7 +261,7 @@ function registerMembers(server: SignetServer, deliveries: DeliveryService): voi
       tag: "dead letters",
       scopes: ["webhooks:replay"],
       summary: "Replay a dead letter",
-      description: "Starts a new cycle of 17 attempts, with the same event id.",
+      description: `Starts a new cycle of ${ATTEMPT_MAX} attempts, with the same event id.`,
       errors: ["INVALID_STATE", "DLQ_ENTRY_EXPIRED"],
       params: IdParams("delivery"),
       response: { 202: Delivery },

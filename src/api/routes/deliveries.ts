@@ -1,4 +1,5 @@
 /** Deliveries and their attempts (contract 4.8). */
+import { ATTEMPT_MAX } from "../../domain/retry-schedule.ts";
 import type { Static } from "typebox";
 import type { DeliveryFilter } from "../../database/repositories/webhooks/delivery-filter.ts";
 import type { DeliveryService } from "../../webhooks/engine/delivery-service.ts";
@@ -129,8 +130,7 @@ function registerChanges(server: SignetServer, deliveries: DeliveryService): voi
       tag: "deliveries",
       scopes: ["webhooks:replay"],
       summary: "Resend a delivery",
-      description:
-        "Starts a new cycle of 17 attempts for a `DELIVERED`, `CANCELLED` or `EXPIRED` delivery, with the same `webhook-id`. A receiver that removes duplicates by it ignores what it has processed.",
+      description: `Starts a new cycle of ${ATTEMPT_MAX} attempts for a \`DELIVERED\`, \`CANCELLED\` or \`EXPIRED\` delivery, with the same \`webhook-id\`. A receiver that removes duplicates by it ignores what it has processed.`,
       errors: ["INVALID_STATE"],
       params: IdParams("delivery"),
       response: { 202: Delivery },

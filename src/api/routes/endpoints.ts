@@ -1,4 +1,5 @@
 /** Webhook endpoints (contract 2 and 4). */
+import { DEAD_LETTER_DAYS } from "../../domain/retry-schedule.ts";
 import type { FastifyReply } from "fastify";
 import { Type } from "typebox";
 import type { Endpoint as EndpointRow } from "../../database/repositories/endpoints/endpoints.ts";
@@ -268,8 +269,7 @@ function registerStates(server: SignetServer, endpoints: EndpointService): void 
       tag: "endpoints",
       scopes: ["webhooks:write"],
       summary: "Disable an endpoint",
-      description:
-        "Nothing is sent to it. Events for it become dead letters, which can be replayed for 7 days.",
+      description: `Nothing is sent to it. Events for it become dead letters, which can be replayed for ${DEAD_LETTER_DAYS} days.`,
       errors: ["INVALID_STATE"],
       params: IdParams("endpoint"),
       response: { 200: Endpoint },

@@ -1,4 +1,5 @@
 /** Replays as durable jobs: of many deliveries or dead letters, or of the events that an endpoint missed. */
+import { ATTEMPT_MAX } from "../../domain/retry-schedule.ts";
 import type { FastifyReply, FastifyRequest } from "fastify";
 import type { Pool } from "../../database/pool.ts";
 import type { Counted, DeadLetterSelection } from "../../database/repositories/webhooks/replay-items.ts";
@@ -207,8 +208,7 @@ function registerRecovery(server: SignetServer, services: ReplayRouteServices): 
       tag: "deliveries",
       scopes: ["webhooks:replay"],
       summary: "Replay many deliveries",
-      description:
-        "Selects deliveries by state and by the filters of the list. `RETRYING` ones are attempted now; the others get a new cycle of 17 attempts. The job is durable and limited to `rate_per_second`. With `dry_run`, the response is 200 with the number of deliveries, and nothing is sent.",
+      description: `Selects deliveries by state and by the filters of the list. \`RETRYING\` ones are attempted now; the others get a new cycle of ${ATTEMPT_MAX} attempts. The job is durable and limited to \`rate_per_second\`. With \`dry_run\`, the response is 200 with the number of deliveries, and nothing is sent.`,
       errors: ["LIMIT_EXCEEDED", "INVALID_STATE"],
       requestExamples: {
         "the receiver is fixed": { filter: { endpoint_id: "ep_01jd3c5xq8m2v7k9r4t6w0zy" }, dry_run: true },

@@ -1,4 +1,5 @@
 /** The transmitter of security events: OpenID Shared Signals Framework 1.0, with RFC 8935 and RFC 8936 (docs/ssf.md). */
+import { DEAD_LETTER_DAYS } from "../../domain/retry-schedule.ts";
 import { Type } from "typebox";
 import { callerOf } from "../../http/caller.ts";
 import { ANY_ORIGIN, makeJsonDocument, onceMade, sendDocument } from "../../http/public-document.ts";
@@ -123,8 +124,7 @@ function registerStatus(server: SignetServer, streams: StreamService): void {
       home: true,
       scopes: MANAGE,
       summary: "Set the status of a stream",
-      description:
-        "`enabled`, `paused` or `disabled`. A paused stream holds its tokens for 7 days, and a disabled one gets none. Enabling sends what was held.",
+      description: `\`enabled\`, \`paused\` or \`disabled\`. A paused stream holds its tokens for ${DEAD_LETTER_DAYS} days, and a disabled one gets none. Enabling sends what was held.`,
       errors: ["NOT_FOUND", "INVALID_STATE", "LIMIT_EXCEEDED"],
       requestExamples: { pause: { stream_id: EXAMPLE_STREAM, status: "paused", reason: "maintenance" } },
       querystring: SameStreamQuery,
@@ -228,8 +228,7 @@ function registerPolling(server: SignetServer, polls: PollService): void {
       home: true,
       scopes: READ,
       summary: "Poll for security events",
-      description:
-        "RFC 8936: acknowledges tokens, and returns the oldest of the others; without any, after up to 20 seconds, unless the body has `returnImmediately`. A token comes again until it is acknowledged, for 7 days. Beyond 10,000 unacknowledged tokens the stream is disabled.",
+      description: `RFC 8936: acknowledges tokens, and returns the oldest of the others; without any, after up to 20 seconds, unless the body has \`returnImmediately\`. A token comes again until it is acknowledged, for ${DEAD_LETTER_DAYS} days. Beyond 10,000 unacknowledged tokens the stream is disabled.`,
       errors: ["NOT_FOUND", "RATE_LIMITED"],
       requestExamples: { "at once": { returnImmediately: true } },
       params: PollParams,

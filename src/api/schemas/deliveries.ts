@@ -1,3 +1,4 @@
+import { ATTEMPT_MAX } from "../../domain/retry-schedule.ts";
 import { type Static, Type } from "typebox";
 import type { Delivery as DeliveryRow } from "../../database/repositories/webhooks/deliveries.ts";
 import type { Attempt as OpenAttempt } from "../../webhooks/engine/delivery-service.ts";
@@ -30,7 +31,7 @@ export const Delivery = Resource("Delivery", {
   endpoint_id: Id("endpoint"),
   state: OneOf(DELIVERY_STATES),
   cycle: Type.Integer({ description: "Number of the cycle: 1, plus 1 for each replay or resend" }),
-  attempt_count: Type.Integer({ description: "Completed attempts in this cycle, of 17" }),
+  attempt_count: Type.Integer({ description: `Completed attempts in this cycle, of ${ATTEMPT_MAX}` }),
   next_attempt_at: Nullable(Timestamp),
   last_status: Nullable(Type.Integer()),
   last_error: Nullable(AttemptError),

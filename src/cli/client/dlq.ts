@@ -1,4 +1,5 @@
 /** `signet dlq list | summary | groups | show | export | replay`. */
+import { DEAD_LETTER_DAYS } from "../../domain/retry-schedule.ts";
 import { Command } from "commander";
 import type { CliContext } from "../context.ts";
 import { printResource } from "../output.ts";
@@ -11,7 +12,7 @@ import { addReplayStart } from "./replay.ts";
 /** `signet dlq`. */
 export function dlqCommand(context: CliContext): Command {
   const dlq = new Command("dlq").description(
-    "dead letters: deliveries that failed permanently, kept for 7 days",
+    `dead letters: deliveries that failed permanently, kept for ${DEAD_LETTER_DAYS} days`,
   );
 
   const list = withPages(

@@ -1,4 +1,5 @@
 /** Dead letters: deliveries that failed permanently, by endpoint and class of failure, and their replay. */
+import { ATTEMPT_MAX, DEAD_LETTER_DAYS } from "../../domain/retry-schedule.ts";
 import { Type } from "typebox";
 import { Closed, Id, IdParams, OneOf } from "../../http/common.ts";
 import { deliveryFilter } from "../../api/routes/deliveries.ts";
@@ -35,7 +36,10 @@ import { allWouldFail, registerReplayPages, REPLAYS, wouldFailText } from "./rep
 
 /** Rows per page, so that a page with all its files stays below 100 KB. */
 const PAGE = 25;
-const REASONS = { attempts_exhausted: "17 attempts failed", endpoint_disabled: "endpoint disabled" } as const;
+const REASONS = {
+  attempts_exhausted: `${ATTEMPT_MAX} attempts failed`,
+  endpoint_disabled: "endpoint disabled",
+} as const;
 
 function groupsSection(groups: ListAnswer<DeadLetterGroup>, endpoints: ReadonlyMap<string, string>): Part {
   return (
@@ -126,7 +130,7 @@ const NONE_AT_ALL = html`<section aria-labelledby="none">
   <h2 id="none">No dead letters</h2>
   <p class="empty">
     A delivery becomes a dead letter after 17 failed attempts over three days. The same happens if its
-    endpoint is disabled. You can replay it for 7 days.
+    endpoint is disabled. You can replay it for ${DEAD_LETTER_DAYS} days.
   </p>
 </section>`;
 
@@ -184,7 +188,9 @@ async function confirmPage(visit: Visit, filter: FilterQuery): Promise<PageConte
       ${wouldFailText(counted, filter.endpoint_id)}
       ${
         !allWouldFail(counted) &&
-        html`<p>Each one gets a new cycle of 17 attempts, with the same <code>webhook-id</code>.</p>`
+        html`<p>
+          Each one gets a new cycle of ${ATTEMPT_MAX} attempts, with the same <code>webhook-id</code>.
+        </p>`
       }
       <form method="post" action="${DEAD_LETTERS}/replay">
         ${formFields(visit)} ${filterFields(filter)}

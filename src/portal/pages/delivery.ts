@@ -30,8 +30,8 @@ const DONE = {
   tested: "The test event was sent for delivery.",
   hastened: "The next attempt starts now.",
   cancelled: "The delivery was cancelled.",
-  replayed: "The delivery has a new cycle of 17 attempts.",
-  resent: "The delivery is sent again, in a new cycle of 17 attempts.",
+  replayed: `The delivery has a new cycle of ${ATTEMPTS} attempts.`,
+  resent: `The delivery is sent again, in a new cycle of ${ATTEMPTS} attempts.`,
 } as const;
 const MS_PER_S = 1_000;
 /** Number of attempts on the page, newest first: two cycles. */

@@ -1,4 +1,5 @@
 /** The home page: what needs attention. */
+import { DEAD_LETTER_DAYS } from "../../domain/retry-schedule.ts";
 import type { SignetServer } from "../../http/types.ts";
 import type { Credential, DeadLetterGroup, Endpoint } from "../../lib/client/api-types.ts";
 import type { ListAnswer as List } from "../context.ts";
@@ -52,7 +53,7 @@ async function deadLetterItems({ api }: Visit): Promise<Html[]> {
     html`<a href="/portal/dead-letters"
         >${least}${count.toLocaleString("en")} ${count === 1 ? "dead letter" : "dead letters"}</a
       >
-      can be replayed, for 7 days after the last attempt.`,
+      can be replayed, for ${DEAD_LETTER_DAYS} days after the last attempt.`,
   ];
 }
 

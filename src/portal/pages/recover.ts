@@ -1,4 +1,5 @@
 /** "My receiver is fixed": counts an endpoint's failed deliveries, then sends them again as a job. */
+import { ATTEMPT_MAX } from "../../domain/retry-schedule.ts";
 import { type Static, Type } from "typebox";
 import { Closed, IdParams, OneOf } from "../../http/common.ts";
 import type { SignetServer } from "../../http/types.ts";
@@ -89,7 +90,8 @@ function confirmation(visit: Visit, id: string, chosen: Chosen, count: ReplayCou
     ? html`<p class="empty">Nothing waits for a retry, and there are no matching dead letters.</p>`
     : html`${wouldFailText(count, id)}
         <p>
-          Retries are attempted now. Other deliveries get a new cycle of 17 attempts, with the same
+          Retries are attempted now. Other deliveries get a new cycle of ${ATTEMPT_MAX} attempts, with the
+          same
           <code>webhook-id</code>.
         </p>
         <form method="post" action="${recoverPath(id)}">

@@ -6,7 +6,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import { type Client, WorkflowNotFoundError } from "@temporalio/client";
 import { attemptNowSignal } from "../../../workflows/messages.ts";
 import type { AdminCall } from "../../cli/admin-client.ts";
-import { ATTEMPT_MAX } from "../../domain/retry-schedule.ts";
+import { ATTEMPT_MAX, RETRY_WINDOW_HOURS } from "../../domain/retry-schedule.ts";
 import type { Clock } from "../../domain/clock.ts";
 import type { StartScreen, Step } from "../serve/screen.ts";
 import type { Fetch } from "../../lib/client/runtime.ts";
@@ -216,7 +216,10 @@ async function showFailures(options: JobOptions, api: TenantApi, endpointId: str
       }
     }
     detail(`signal attemptNow brought attempts 2 to ${ATTEMPT_MAX} forward`);
-    return [id, `answered 500 to all ${ATTEMPT_MAX} attempts; a signal replaced the waits of 72 hours`];
+    return [
+      id,
+      `answered 500 to all ${ATTEMPT_MAX} attempts; a signal replaced the waits of ${RETRY_WINDOW_HOURS} hours`,
+    ];
   });
 }
 

@@ -1,4 +1,5 @@
 /** Operations of tenants on deliveries and dead letters. Reads come from PostgreSQL, never from Temporal. */
+import { DEAD_LETTER_DAYS } from "../../domain/retry-schedule.ts";
 import { appendEntry, type By } from "../../compliance/append-entry.ts";
 import type { Keyring } from "../../crypto/keyring.ts";
 import type { EndpointAgainst } from "../../database/repositories/endpoints/endpoints.ts";
@@ -90,7 +91,7 @@ export interface DeliveryServiceOptions {
 
 function expired(): SignetError {
   return new SignetError("DLQ_ENTRY_EXPIRED", {
-    detail: "Dead letters are kept for 7 days. This one has expired.",
+    detail: `Dead letters are kept for ${DEAD_LETTER_DAYS} days. This one has expired.`,
   });
 }
 

@@ -2,6 +2,7 @@
  * Starts the workflow of a replay job, or makes it check its row. The job's row is written first. The API after its
  * commit and the worker's sweep therefore reach the same run.
  */
+import { ATTEMPT_MAX } from "../../domain/retry-schedule.ts";
 import { type Client, WorkflowExecutionAlreadyStartedError } from "@temporalio/client";
 import {
   type ReplayInput,
@@ -47,8 +48,7 @@ export function createReplayStarter(client: Client): ReplayStarter {
         workflowIdReusePolicy: "REJECT_DUPLICATE",
         workflowIdConflictPolicy: "FAIL",
         staticSummary: `replay of ${job.total}${job.listing === null ? "" : " or more"}, at most ${job.ratePerSecond} a second`,
-        staticDetails:
-          "Each item gets a new cycle of 17 attempts; a retry is attempted now. `signet replay` and the API show the result of each item.",
+        staticDetails: `Each item gets a new cycle of ${ATTEMPT_MAX} attempts; a retry is attempted now. \`signet replay\` and the API show the result of each item.`,
         typedSearchAttributes: [
           { key: SEARCH_ATTRIBUTES.tenant, value: [job.tenantId] },
           ...(job.endpointId === null ? [] : [{ key: SEARCH_ATTRIBUTES.endpoint, value: [job.endpointId] }]),

@@ -3,7 +3,6 @@ import { expect, test } from "vitest";
 import { PRODUCTION, problemsOf } from "../../support/config-problems.ts";
 import {
   ConfigError,
-  DEAD_LETTER_MS,
   formatListen,
   loadClientSettings,
   loadConfig,
@@ -11,6 +10,7 @@ import {
   SETTINGS,
   settingWarnings,
 } from "../../../src/config/config.ts";
+import { DEAD_LETTER_MS } from "../../../src/domain/retry-schedule.ts";
 import { configuredPolicy } from "../../../src/webhooks/sending/address-policy.ts";
 import { RETRY_WINDOW_MS } from "../../../src/domain/retry-schedule.ts";
 import { ownTargets } from "../../../src/webhooks/sending/own-listeners.ts";

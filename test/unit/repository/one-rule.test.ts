@@ -8,6 +8,9 @@ const ROOT = join(import.meta.dirname, "..", "..", "..");
 const RULES = [
   ["the retry window of 72 hours", /\b259_?200_?000\b/, ["src/domain/retry-schedule.ts"]],
   ["the 17 attempts", /= 17;/, ["src/domain/retry-schedule.ts"]],
+  // Comments may say them: texts use ATTEMPT_MAX, RETRY_WINDOW_HOURS and DEAD_LETTER_DAYS.
+  ["the schedule in texts", /^(?!\s*(?:\*|\/[*/])).*\b(?:17 attempts|72 hours|7 days)\b/m, []],
+  ["the life of a dead letter", /\bDEAD_LETTER_MS = /, ["src/domain/retry-schedule.ts"]],
   ["the answer to a missing scope", /error="insufficient_scope"/, ["src/http/bearer-errors.ts"]],
   // Any login that may connect can hold one: docs/security-model.md names what remains. Elsewhere, use `lockName`.
   [

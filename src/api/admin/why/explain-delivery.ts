@@ -2,7 +2,7 @@
 import type { Endpoint } from "../../../database/repositories/endpoints/endpoints.ts";
 import type { Delivery, StoredAttempt } from "../../../database/repositories/webhooks/deliveries.ts";
 import type { Pause } from "../../../temporal/open-workflow.ts";
-import { ATTEMPT_MAX } from "../../../domain/retry-schedule.ts";
+import { ATTEMPT_MAX, DEAD_LETTER_DAYS } from "../../../domain/retry-schedule.ts";
 import {
   endpointText,
   type Explanation,
@@ -77,7 +77,7 @@ function ended({ delivery }: DeliveryFacts, { now }: Surroundings): Explanation 
       return {
         cause: "expired",
         waitsUntil: null,
-        happened: ["It was a dead letter for 7 days, and nobody replayed it."],
+        happened: [`It was a dead letter for ${DEAD_LETTER_DAYS} days, and nobody replayed it.`],
         advice: "It cannot be replayed any more. The tenant can publish the event again.",
       };
     case "CANCELLED":

@@ -1,4 +1,5 @@
 /** Explains the states of endpoints, events, replay jobs and tenants. */
+import { RETRY_WINDOW_HOURS } from "../../../domain/retry-schedule.ts";
 import { replayWorkflowId } from "../../../../workflows/messages.ts";
 import type { Endpoint } from "../../../database/repositories/endpoints/endpoints.ts";
 import type { TenantLag } from "../../../database/repositories/operator-overview.ts";
@@ -103,8 +104,7 @@ function working(
       cause: "endpoint_failing",
       waitsUntil: null,
       happened: [`Its attempts have failed since ${instantText(since, now)}; its deliveries are retried.`],
-      advice:
-        "Inform the tenant: the receiver must be fixed. Retries follow for 72 hours, then dead letters.",
+      advice: `Inform the tenant: the receiver must be fixed. Retries follow for ${RETRY_WINDOW_HOURS} hours, then dead letters.`,
     };
   }
   if (slowUntil !== undefined) {

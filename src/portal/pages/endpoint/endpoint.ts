@@ -1,4 +1,5 @@
 /** One endpoint: its state, the next step, and all its actions. */
+import { DEAD_LETTER_DAYS } from "../../../domain/retry-schedule.ts";
 import { Type } from "typebox";
 import { Closed, IdParams, OneOf } from "../../../http/common.ts";
 import type { SignetServer } from "../../../http/types.ts";
@@ -121,7 +122,8 @@ function standing(visit: Visit, endpoint: Endpoint): Part {
       }`;
   }
   return html`<p>
-      ${DISABLED_BECAUSE[reason ?? "tenant"]} Its events become dead letters, which you can replay for 7 days.
+      ${DISABLED_BECAUSE[reason ?? "tenant"]} Its events become dead letters, which you can replay for
+      ${DEAD_LETTER_DAYS} days.
     </p>
     ${
       may &&
