@@ -264,7 +264,7 @@ export const DELIVERIES: readonly Mutant[] = [
   {
     name: "dead-letters-kept-6-days",
     breaks: "Dead letters are kept for 7 days (contract 8)",
-    file: "src/config/config.ts",
+    file: "src/domain/retry-schedule.ts",
     find: "export const DEAD_LETTER_MS = 604_800_000;",
     replace: "export const DEAD_LETTER_MS = 518_400_000;",
     caughtBy: "test/promises/dead-letters.test.ts",

@@ -30,8 +30,16 @@ export const OUTCOMES: readonly Mutant[] = [
     name: "completed-is-green",
     breaks: "That a job has ended says nothing of what it has come to (docs/dead-letters.md)",
     file: "src/cli/colours.ts",
-    find: '  CURRENT: "green",',
-    replace: '  COMPLETED: "green",\n  CURRENT: "green",',
+    find: '  CURRENT: "good",',
+    replace: '  COMPLETED: "good",\n  CURRENT: "good",',
+    caughtBy: "test/unit/cli/client.test.ts",
+  },
+  {
+    name: "dead-letter-shown-as-ended",
+    breaks: "A dead letter needs somebody, on a terminal as in the portal (docs/dead-letters.md)",
+    file: "src/domain/shown-states.ts",
+    find: 'DEAD_LETTERED: { tone: "bad"',
+    replace: 'DEAD_LETTERED: { tone: "idle"',
     caughtBy: "test/unit/cli/client.test.ts",
   },
   {
