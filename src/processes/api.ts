@@ -52,12 +52,7 @@ import { publishRefusals } from "../http/rate-limits/publish-refusals.ts";
 import { createTokenLimits } from "../http/rate-limits/token-limits.ts";
 import { mutualTlsAddress } from "../config/mutual-tls.ts";
 import { reportUnknownSdk } from "../temporal/sdk-patches.ts";
-import {
-  CHECK_TIMEOUT_MS,
-  checkNamespace,
-  createWatchedClient,
-  temporalOptions,
-} from "../temporal/client.ts";
+import { CHECK_TIMEOUT_MS, checkNamespace, openWatchedClient, temporalOptions } from "../temporal/client.ts";
 import { findPause } from "../temporal/open-workflow.ts";
 import { temporalReadiness } from "../temporal/readiness.ts";
 import { temporalUi } from "../temporal/views.ts";
@@ -376,7 +371,7 @@ export async function startApi(options: ApiProcessOptions): Promise<ApiProcess> 
   const receipts = createReceipts({ pool: pools.issuer, region: config.region, ...shared });
   const revoking = { ...shared, keyring, receipts, deadLetterMs: config.deadLetterMs };
   reportUnknownSdk(config, log);
-  const { client: temporal, watch } = createWatchedClient(temporalOptions(config), keyring, machineTimers, log);
+  const { client: temporal, watch } = openWatchedClient(temporalOptions(config), keyring, machineTimers, log);
   const webhooks = createWebhooks({ ...options, ...knowing, ...signing, config: own, pepper, temporal });
   const tokens = createTokens({ ...revoking, clock: tokenClock, config, keys, pools, follower });
   const producers = openProducers({ ...shared, ...tokens, config, pool: pools.issuer, keyring });

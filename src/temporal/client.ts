@@ -157,8 +157,8 @@ export function createLazyClient(options: TemporalOptions, dataConverter: DataCo
   return clientOf(connectLazily(options), options, dataConverter);
 }
 
-/** Creates such a client for a process that lasts, with the job that replaces its connection if it is silent. */
-export function createWatchedClient(
+/** Opens such a client for a process that lasts, with the job that replaces its connection if it is silent. */
+export function openWatchedClient(
   options: TemporalOptions,
   keys: PayloadKeys,
   timers: Timers,
