@@ -1,4 +1,4 @@
-/** `npm run docs`: writes the OpenAPI documents, the types and methods of the clients, the reference of the command line, the plain manifests and the generated parts of documents. */
+/** `npm run docs`: writes the OpenAPI documents, the types and methods of the clients, the types of rows, the reference of the command line, the plain manifests and the generated parts of documents. */
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { cliReference } from "./cli-reference.ts";
@@ -9,6 +9,7 @@ import { currentImportLaw } from "./import-law.ts";
 import { GENERATED_DOCUMENTS, withGeneratedParts } from "./generated-parts.ts";
 import { chartWithVersion, plainManifests, SHARED_FILES, sharedFile } from "./kubernetes-manifests.ts";
 import { filesWithPackageNames, withPackageNames } from "./package-names.ts";
+import { currentRowTypes, ROW_TYPES } from "./row-types.ts";
 import { SDK_PAGES, sdkPage } from "./sdk-pages.ts";
 import { sdkFiles } from "./sdk-files.ts";
 import { PYTHON_MODELS, PYTHON_VERSION, pythonModels, pythonVersion } from "./python-models.ts";
@@ -42,6 +43,7 @@ for (const [name, text] of await sdkFiles(await describedApi())) {
 await update("sdk/go/models.gen.go", async () => goModels(await describedApi()));
 await update(PYTHON_MODELS, async () => pythonModels(await describedApi()));
 await update(PYTHON_VERSION, async () => await Promise.resolve(pythonVersion()));
+await update(ROW_TYPES, currentRowTypes);
 await update(".oxlintrc.law.json", currentImportLaw);
 for (const name of GENERATED_DOCUMENTS) {
   await update(name, withGeneratedParts);

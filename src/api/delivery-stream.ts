@@ -5,7 +5,7 @@ import { type Static, Type } from "typebox";
 import type { DeliveryStream, DeliveryStreams } from "../webhooks/engine/delivery-streams.ts";
 import type { Clock, Timers } from "../domain/clock.ts";
 import { Formed } from "../http/common.ts";
-import { presentDelivery } from "./schemas/deliveries.ts";
+import { toDelivery } from "./schemas/deliveries.ts";
 import { type IsAdmitted, whileAdmitted } from "../http/while-admitted.ts";
 
 export const EVENT_STREAM = "text/event-stream";
@@ -104,8 +104,7 @@ async function* lines(
     const health = stream
       .takeHealth()
       .map(({ endpointId, health: status }) => event("endpoint_health", { endpoint_id: endpointId, status }));
-    const text =
-      ready + changed.map((row) => event("delivery", presentDelivery(row))).join("") + health.join("");
+    const text = ready + changed.map((row) => event("delivery", toDelivery(row))).join("") + health.join("");
     // The id follows everything that it covers, so that a client that read only a part gets that part again.
     yield `${text}${told ? `id: ${stream.position}\n` : ""}: still here\n\n`;
   }

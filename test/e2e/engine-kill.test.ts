@@ -133,7 +133,7 @@ describe("a worker that is killed in the middle of attempts 1, 2 and 17", () => 
       ...(await until(last, "DEAD_LETTERED")).map((delivery) => ({ delivery, attempts: 17 })),
     ];
     for (const { delivery, attempts } of ended) {
-      expect(delivery).toMatchObject({ attemptCount: attempts, cycle: 1 });
+      expect(delivery).toMatchObject({ attempt_count: attempts, cycle: 1 });
     }
     for (const [index, { attempt, receiver, tenant, ids }] of groups.entries()) {
       // No more duplicates than requests in flight.

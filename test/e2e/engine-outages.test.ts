@@ -93,14 +93,14 @@ describe("a worker that is stopped and restarted in mid-schedule", () => {
     const requests = stream.receiver.requests.map(named);
     expect(requests).toHaveLength(10 * 15);
     expect(new Set(requests).size).toBe(10 * 15);
-    for (const { id, attemptCount, cycle } of delivered) {
+    for (const { id, attempt_count: attemptCount, cycle } of delivered) {
       expect({ attemptCount, cycle }).toEqual({ attemptCount: 15, cycle: 1 });
       const attempts = await world.attempts(stream.tenant, id);
       expect(attempts.map(({ attempt }) => attempt)).toEqual(
         Array.from({ length: 15 }, (_, index) => index + 1),
       );
       // Attempt 15 is due at a quarter of the window, less a tenth of the gap before it. The first may start late.
-      const [first, last] = [attempts[0], attempts[14]].map((each) => each?.startedAt.getTime() ?? 0);
+      const [first, last] = [attempts[0], attempts[14]].map((each) => each?.started_at.getTime() ?? 0);
       expect((last ?? 0) - (first ?? 0)).toBeGreaterThanOrEqual(20_000 / 4 - 250 - 2_000);
     }
     await stream.receiver.close();
@@ -136,7 +136,7 @@ describe("a database whose connections break while requests are in flight", () =
     const requests = stream.receiver.requests.map(named);
     expect(new Set(requests).size).toBe(requests.length);
     for (const delivery of delivered) {
-      expect(delivery).toMatchObject({ attemptCount: 3, cycle: 1 });
+      expect(delivery).toMatchObject({ attempt_count: 3, cycle: 1 });
     }
     expect(await stream.recorded()).toBe(requests.length);
     expect(requests).toHaveLength(3 * stream.ids.length);

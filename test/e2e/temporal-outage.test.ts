@@ -56,7 +56,7 @@ test("first attempts continue while Temporal is down; verifications, retries and
     await Promise.all(
       ids.map(async (id) => await world.untilDelivery(tenant, id, ({ state }) => state === "DELIVERED")),
     );
-    await world.untilDelivery(tenant, failed, ({ attemptCount }) => attemptCount === 1);
+    await world.untilDelivery(tenant, failed, ({ attempt_count: attemptCount }) => attemptCount === 1);
 
     await temporal.start();
     const back = performance.now();

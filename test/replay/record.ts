@@ -103,7 +103,7 @@ describe("histories of deliver", () => {
   test("17 failures, continued as new, replayed by signal", async () => {
     const world = made.current;
     const { tenant, id } = await publish(world, [FAILED]);
-    await world.untilDelivery(tenant, id, ({ attemptCount }) => attemptCount === 1);
+    await world.untilDelivery(tenant, id, ({ attempt_count: attemptCount }) => attemptCount === 1);
     const handle = world.temporal.workflow.getHandle(id);
     const { runId: first } = await handle.describe();
     const last = await eventually(async () => {
@@ -120,7 +120,7 @@ describe("histories of deliver", () => {
     const world = made.current;
     const asks: Behaviour = { kind: "answer", status: 503, headers: { "Retry-After": "3600" } };
     const { tenant, id } = await publish(world, [asks, OK]);
-    await world.untilDelivery(tenant, id, ({ attemptCount }) => attemptCount === 1);
+    await world.untilDelivery(tenant, id, ({ attempt_count: attemptCount }) => attemptCount === 1);
     await world.temporal.workflow.getHandle(id).signal("attemptNow", {});
     await saveClosed(world, "deliver-asked-to-wait", id);
   });
@@ -255,7 +255,7 @@ describe("histories of deliver on the real schedule", () => {
     const { tenant, id } = await publish(world, [FAILED]);
     const handle = await world.workflowOf(tenant, id);
     await handle.signal("attemptNow");
-    await world.untilDelivery(tenant, id, ({ attemptCount }) => attemptCount === 2);
+    await world.untilDelivery(tenant, id, ({ attempt_count: attemptCount }) => attemptCount === 2);
     await handle.signal("cancel", { delivery_ids: [id], by: "recording" });
     await saveClosed(world, "deliver-attempt-now-cancelled", id);
   });
@@ -294,7 +294,11 @@ describe("histories of deliver on the real schedule", () => {
     // The endpoint has failed, so later deliveries take the slow lane.
     const { deliveries: late } = await world.publish(tenant, {}, "kind.bad");
     const id = late[0]?.id ?? "";
-    const { carrier } = await world.untilDelivery(tenant, id, ({ attemptCount }) => attemptCount === 1);
+    const { workflow_id: carrier } = await world.untilDelivery(
+      tenant,
+      id,
+      ({ attempt_count: attemptCount }) => attemptCount === 1,
+    );
     await world.temporal.workflow.getHandle(carrier ?? "").signal("cancel");
     await saveClosed(world, "deliver-slow-lane", carrier ?? "");
   });
@@ -324,7 +328,7 @@ describe("histories of dead letters", () => {
   test("17 failures, then a dead letter of its own type, replayed", async () => {
     const world = made.current;
     const { tenant, id } = await publish(world, [FAILED]);
-    await world.untilDelivery(tenant, id, ({ attemptCount }) => attemptCount === 1);
+    await world.untilDelivery(tenant, id, ({ attempt_count: attemptCount }) => attemptCount === 1);
     const handle = world.temporal.workflow.getHandle(id);
     const { runId: first } = await handle.describe();
     await eventually(

@@ -50,7 +50,7 @@ async function openCarriers(model: Model, query: string): Promise<string[]> {
   for await (const { workflowId } of model.world.temporal.workflow.list({ query })) {
     ids.push(workflowId);
   }
-  const mine = new Set((await rowsOf(model)).map(({ carrier }) => carrier));
+  const mine = new Set((await rowsOf(model)).map(({ workflow_id: carrier }) => carrier));
   return ids.filter((id) => mine.has(id)).toSorted();
 }
 
@@ -61,7 +61,9 @@ export async function rowsOf({ world, deliveries }: Model): Promise<Delivery[]> 
 /** Publishes to all endpoints of a tenant. */
 export async function publish(model: Model, tenant: string): Promise<void> {
   const { deliveries } = await model.world.publish(tenant);
-  model.deliveries.push(...deliveries.map(({ id, endpointId }) => ({ id, tenant, endpoint: endpointId })));
+  model.deliveries.push(
+    ...deliveries.map(({ id, endpoint_id: endpointId }) => ({ id, tenant, endpoint: endpointId })),
+  );
 }
 
 /** Members of a workflow at this moment. */
@@ -149,7 +151,7 @@ export const OPERATIONS: Readonly<Record<string, (model: Model, random: Random) 
     }),
   "update one": async (model, random) => {
     const { id = "", tenant = "" } = pick(random, model.deliveries) ?? {};
-    const { carrier } = await model.world.deliveries.find(tenant, id);
+    const { workflow_id: carrier } = await model.world.deliveries.find(tenant, id);
     const [update, counts] = random() < 0.3 ? [cancelUpdate, model.cancels] : [replayUpdate, model.replays];
     const answer = await model.world.temporal.workflow
       .getHandle(carrier ?? "none")
@@ -213,7 +215,7 @@ export const OPERATIONS: Readonly<Record<string, (model: Model, random: Random) 
       model.takeBack.push(async () => await unpause().catch(refused));
     }),
   "lose Temporal's data": async (model) => {
-    for (const carrier of new Set((await rowsOf(model)).map((row) => row.carrier))) {
+    for (const carrier of new Set((await rowsOf(model)).map((row) => row.workflow_id))) {
       await deleteWorkflow(model, carrier ?? "none").catch(refused);
     }
     return "";

@@ -278,7 +278,7 @@ export async function makeWorld(options: WorldOptions = {}): Promise<World> {
       ),
     workflowOf: async (tenantId, id) =>
       await eventually(async () => {
-        const { carrier } = await deliveries.find(tenantId, id);
+        const { workflow_id: carrier } = await deliveries.find(tenantId, id);
         const handle = temporal.workflow.getHandle(carrier ?? "none");
         return await handle.describe().then(
           () => handle,

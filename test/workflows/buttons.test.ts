@@ -45,7 +45,7 @@ async function publishFailing(world: World): Promise<Omit<Subject, "workflowId">
 async function retrying(): Promise<Subject> {
   const world = made.current;
   const { tenant, id, receiver } = await publishFailing(world);
-  await world.untilDelivery(tenant, id, ({ attemptCount }) => attemptCount === 1);
+  await world.untilDelivery(tenant, id, ({ attempt_count: attemptCount }) => attemptCount === 1);
   return { tenant, id, workflowId: (await world.workflowOf(tenant, id)).workflowId, receiver };
 }
 
@@ -70,7 +70,7 @@ async function attempting(): Promise<
 async function expectThird({ tenant, id, workflowId, receiver }: Subject): Promise<void> {
   const world = made.current;
   const handle = world.temporal.workflow.getHandle(workflowId);
-  await world.untilDelivery(tenant, id, ({ attemptCount }) => attemptCount === 2);
+  await world.untilDelivery(tenant, id, ({ attempt_count: attemptCount }) => attemptCount === 2);
   const numbers = (): unknown[] => receiver.requests.map(({ headers }) => headers["x-service-attempt"]);
   expect(numbers()).toEqual(["1", "2"]);
   receiver.answer([{ kind: "answer" }]);
@@ -110,7 +110,7 @@ async function expectAnother(end: readonly string[]): Promise<void> {
   await untilOpen(workflowId, runId);
   expect(await short.current.deliveries.find(tenant, id)).toMatchObject({
     state: "DEAD_LETTERED",
-    carrier: id,
+    workflow_id: id,
     cycle: 1,
   });
 }
@@ -124,7 +124,7 @@ async function expectReplayed(): Promise<void> {
   receiver.answer([{ kind: "answer" }]);
   await world.deliveries.replay(tenant, id, TEST_CALLER);
   const delivered = await world.untilDelivery(tenant, id, ({ state }) => state === "DELIVERED");
-  expect(delivered).toMatchObject({ cycle: 2, attemptCount: 1 });
+  expect(delivered).toMatchObject({ cycle: 2, attempt_count: 1 });
   await unpause();
   await world.temporal.workflow.getHandle(workflowId).result();
   expect(receiver.requests).toHaveLength(sent + 1);
@@ -165,7 +165,7 @@ const BUTTONS: Readonly<Record<string, () => Promise<void>>> = {
   "*Send a Signal*": async () => {
     const { tenant, id, workflowId } = await retrying();
     await signalByCli(made.current, workflowId, "attemptNow");
-    await made.current.untilDelivery(tenant, id, ({ attemptCount }) => attemptCount === 2);
+    await made.current.untilDelivery(tenant, id, ({ attempt_count: attemptCount }) => attemptCount === 2);
   },
   "*Send an Update*": async () => {
     const { id, workflowId } = await retrying();
@@ -176,7 +176,7 @@ const BUTTONS: Readonly<Record<string, () => Promise<void>>> = {
     const subject = await retrying();
     const { tenant, id, workflowId } = subject;
     await signalByCli(made.current, workflowId, "attemptNow");
-    await made.current.untilDelivery(tenant, id, ({ attemptCount }) => attemptCount === 2);
+    await made.current.untilDelivery(tenant, id, ({ attempt_count: attemptCount }) => attemptCount === 2);
     const reset = ["--workflow-id", workflowId, "--type", "FirstWorkflowTask", "--reason", "by hand"];
     await temporalCli(made.current, "workflow", "reset", ...reset);
     await expectThird(subject);
@@ -200,7 +200,7 @@ const BUTTONS: Readonly<Record<string, () => Promise<void>>> = {
     const text = Buffer.from(payload?.data ?? []).toString();
     await temporalCli(made.current, "workflow", "execute", ...copy, "--input", text);
     // The copy may wait as long as the original, whose second attempt may come before its end.
-    await made.current.untilDelivery(tenant, id, ({ attemptCount }) => attemptCount === 2);
+    await made.current.untilDelivery(tenant, id, ({ attempt_count: attemptCount }) => attemptCount === 2);
     expect(receiver.requests.map(({ headers }) => headers["x-service-attempt"])).toEqual(["1", "2"]);
   },
   "`temporal activity complete`": async () => {
@@ -235,7 +235,11 @@ const BUTTONS: Readonly<Record<string, () => Promise<void>>> = {
     const subject = await attempting();
     await temporalCli(made.current, "activity", "pause", ...subject.activity);
     subject.gate.open();
-    await made.current.untilDelivery(subject.tenant, subject.id, ({ attemptCount }) => attemptCount === 2);
+    await made.current.untilDelivery(
+      subject.tenant,
+      subject.id,
+      ({ attempt_count: attemptCount }) => attemptCount === 2,
+    );
     await temporalCli(made.current, "activity", "unpause", ...subject.activity).catch(() => undefined);
     subject.gate.open();
     await expectThird(subject);

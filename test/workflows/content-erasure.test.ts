@@ -45,7 +45,7 @@ test("requests and responses are stored sealed and readable until the erasure", 
     data: JSON.stringify({ canary: CANARY }),
     contentErasedAt: null,
   });
-  expect(await world.attempts(tenant, delivery)).toMatchObject([{ responseBody: `got ${CANARY}` }]);
+  expect(await world.attempts(tenant, delivery)).toMatchObject([{ response_body: `got ${CANARY}` }]);
   expect(await rowsOf(event)).not.toContain(CANARY);
 
   await world.events.erase(tenant, event, TEST_CALLER);
@@ -53,7 +53,7 @@ test("requests and responses are stored sealed and readable until the erasure", 
     data: null,
     contentErasedAt: expect.any(Date),
   });
-  expect(await world.attempts(tenant, delivery)).toMatchObject([{ responseBody: null, status: 200 }]);
+  expect(await world.attempts(tenant, delivery)).toMatchObject([{ response_body: null, status: 200 }]);
   const { rows } = await world.sql.query("SELECT first_response FROM deliveries WHERE id = $1", [delivery]);
   expect(rows).toEqual([{ first_response: null }]);
   expect(await world.deliveries.find(tenant, delivery)).toMatchObject({ state: "DELIVERED" });
@@ -70,7 +70,7 @@ test("a retrying delivery is cancelled, its workflow ends, and nothing more is s
   expect(await world.deliveries.find(tenant, delivery)).toMatchObject({
     state: "CANCELLED",
     reason: "content_erased",
-    nextAttemptAt: null,
+    next_attempt_at: null,
   });
   await workflow.result();
   const sent = receiver.requests.length;
@@ -98,11 +98,11 @@ test("a request in flight when the erasure commits is answered, and its response
     );
     return rows.length === 1;
   }, "the outcome to be written");
-  expect(await world.attempts(tenant, delivery)).toMatchObject([{ status: 500, responseBody: null }]);
+  expect(await world.attempts(tenant, delivery)).toMatchObject([{ status: 500, response_body: null }]);
   expect(await rowsOf(event)).not.toContain(CANARY);
   expect(await world.deliveries.find(tenant, delivery)).toMatchObject({
     state: "CANCELLED",
-    attemptCount: 0,
+    attempt_count: 0,
   });
   await receiver.close();
 });
@@ -135,7 +135,7 @@ test("neither data nor a late response remains of an event that was stored as te
   );
   const attempts = await world.attempts(tenant, delivery);
   expect(attempts).toHaveLength(withText());
-  expect(attempts.map(({ responseBody }) => responseBody)).toEqual(attempts.map(() => null));
+  expect(attempts.map(({ response_body: responseBody }) => responseBody)).toEqual(attempts.map(() => null));
   expect(await rowsOf(event)).not.toContain(CANARY);
   await receiver.close();
 });

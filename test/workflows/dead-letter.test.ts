@@ -52,7 +52,11 @@ async function makeDeadLetter(count = 1, world = worlds[64].current): Promise<De
 
 /** A dead letter's workflow continues as new once, and Temporal rejects signals at that moment. */
 async function untilQuiet(world: World, tenant: string, id: string): Promise<string> {
-  const { carrier } = await world.untilDelivery(tenant, id, ({ state }) => state === "DEAD_LETTERED");
+  const { workflow_id: carrier } = await world.untilDelivery(
+    tenant,
+    id,
+    ({ state }) => state === "DEAD_LETTERED",
+  );
   const handle = world.temporal.workflow.getHandle(carrier ?? "");
   await eventually(async () => {
     const { workflowExecutionInfo: info } = (await handle.describe()).raw;
@@ -66,8 +70,8 @@ const delivered = ({ state }: Delivery): boolean => state === "DELIVERED";
 /** Checks the result of a replay, however it was requested. */
 async function expectReplayed({ world, receiver, tenant, id, until }: DeadLetter): Promise<void> {
   const replayed = await until(delivered);
-  expect(replayed).toMatchObject({ cycle: 2, attemptCount: 1, reason: null, expiresAt: null });
-  expect(replayed.carrier).toMatch(/^bat_/);
+  expect(replayed).toMatchObject({ cycle: 2, attempt_count: 1, reason: null, expires_at: null });
+  expect(replayed.workflow_id).toMatch(/^bat_/);
   expect(receiver.requests).toHaveLength(18);
   expect(receiver.requests.at(-1)?.headers["x-service-attempt"]).toBe("1");
   const attempts = await world.attempts(tenant, id);
@@ -87,7 +91,7 @@ async function expectStatus({ world }: DeadLetter, workflowId: string, name: str
 /** Waits until a workflow of dead letters carries the delivery under its own id. */
 async function untilCarriedAlone({ temporal, deliveries }: World, tenant: string, id: string): Promise<void> {
   await eventually(async () => {
-    const { carrier } = await deliveries.find(tenant, id);
+    const { workflow_id: carrier } = await deliveries.find(tenant, id);
     const { type, status } = await temporal.workflow
       .getHandle(carrier ?? "none")
       .describe()
@@ -130,23 +134,23 @@ describe.concurrent("a dead letter", () => {
           await world.untilDelivery(
             tenant,
             deliveries[0]?.id ?? "",
-            ({ attemptCount }) => attemptCount === 1,
+            ({ attempt_count: attemptCount }) => attemptCount === 1,
           ),
       ),
     );
     const [id = "", other = ""] = failed
-      .toSorted((a, b) => Number(a.nextAttemptAt) - Number(b.nextAttemptAt))
+      .toSorted((a, b) => Number(a.next_attempt_at) - Number(b.next_attempt_at))
       .map((delivery) => delivery.id);
     const { workflowId } = await world.workflowOf(tenant, id);
     expect((await world.workflowOf(tenant, other)).workflowId).toBe(workflowId);
     for (let attempts = 1; attempts < 17; attempts += 1) {
-      await world.untilDelivery(tenant, id, ({ attemptCount }) => attemptCount === attempts);
+      await world.untilDelivery(tenant, id, ({ attempt_count: attemptCount }) => attemptCount === attempts);
       const handle = await world.workflowOf(tenant, id);
       await handle.executeUpdate(attemptNowUpdate, { args: [{ delivery_ids: [id], by: "ada" }] });
     }
     await untilCarriedAlone(world, tenant, id);
     const retried = await world.deliveries.find(tenant, other);
-    expect(retried).toMatchObject({ state: "RETRYING", attemptCount: 1, carrier: workflowId });
+    expect(retried).toMatchObject({ state: "RETRYING", attempt_count: 1, workflow_id: workflowId });
     expect(workflowId).not.toBe(id);
     await worker.close();
     await receiver.close();
@@ -184,7 +188,7 @@ describe.concurrent("a dead letter", () => {
     expect(await letter.world.temporal.workflow.getHandle(letter.carrier).result()).toMatchObject({
       replayed: 1,
     });
-    await expectStatus(letter, (await letter.until(delivered)).carrier ?? "", "COMPLETED");
+    await expectStatus(letter, (await letter.until(delivered)).workflow_id ?? "", "COMPLETED");
     await letter.receiver.close();
   });
 
@@ -212,7 +216,10 @@ describe.concurrent("a dead letter", () => {
       const args = ["--query", query, "--name", "replay", "--yes", "--reason", "receiver fixed"];
       await temporalCli(world, "workflow", "signal", ...args);
       for (const id of letter.ids) {
-        expect(await world.untilDelivery(tenant, id, delivered)).toMatchObject({ cycle: 2, attemptCount: 1 });
+        expect(await world.untilDelivery(tenant, id, delivered)).toMatchObject({
+          cycle: 2,
+          attempt_count: 1,
+        });
       }
       expect(receiver.requests).toHaveLength(2 * 18);
       expect(await other.until(() => true)).toMatchObject({ state: "DEAD_LETTERED", cycle: 1 });

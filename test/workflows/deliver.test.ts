@@ -18,11 +18,11 @@ describe("a healthy receiver", () => {
     await receiver.waitFor(1);
     const delivered = await world.current.untilDelivery(tenant, id, ({ state }) => state === "DELIVERED");
     expect(delivered).toMatchObject({
-      attemptCount: 1,
+      attempt_count: 1,
       cycle: 1,
-      carrier: id,
-      lastStatus: 200,
-      lastError: null,
+      workflow_id: id,
+      last_status: 200,
+      last_error: null,
     });
     expect(await world.current.attempts(tenant, id)).toMatchObject([{ cycle: 1, attempt: 1, status: 200 }]);
     const [request] = receiver.requests;
@@ -41,7 +41,7 @@ describe("a failing receiver", () => {
     const { deliveries } = await world.current.publish(tenant);
     const id = deliveries[0]?.id ?? "";
     const dead = await world.current.untilDelivery(tenant, id, ({ state }) => state === "DEAD_LETTERED");
-    expect(dead).toMatchObject({ attemptCount: 17, reason: "attempts_exhausted", lastStatus: 500 });
+    expect(dead).toMatchObject({ attempt_count: 17, reason: "attempts_exhausted", last_status: 500 });
     expect(receiver.requests).toHaveLength(17);
     const description = await (await world.current.workflowOf(tenant, id)).describe();
     expect(description.status.name).toBe("RUNNING");

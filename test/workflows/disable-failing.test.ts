@@ -41,7 +41,7 @@ describe("a worker", () => {
       deliveries[0]?.id ?? "",
       ({ state }) => state === "DEAD_LETTERED",
     );
-    expect(exhausted).toMatchObject({ attemptCount: 17, reason: "attempts_exhausted" });
+    expect(exhausted).toMatchObject({ attempt_count: 17, reason: "attempts_exhausted" });
     const disabled = await eventually(async () => {
       const current = await world.endpoints.find(tenant, id);
       return current.state === "DISABLED" ? current : undefined;
@@ -124,7 +124,7 @@ describe("an endpoint that answers 410 Gone", () => {
       delivery?.id ?? "",
       ({ state }) => state === "DEAD_LETTERED",
     );
-    expect(begun).toMatchObject({ attemptCount: 1, reason: "endpoint_disabled" });
+    expect(begun).toMatchObject({ attempt_count: 1, reason: "endpoint_disabled" });
     expect(receiver.requests).toHaveLength(1);
 
     receiver.answer([{ kind: "answer" }]);

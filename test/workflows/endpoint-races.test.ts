@@ -223,7 +223,7 @@ describe("a delivery in flight", () => {
     await made.current.endpoints.disable(tenant, id, TEST_CALLER);
     gate.open();
     const ended = await made.current.untilDelivery(tenant, delivery, (current) => current.state === state);
-    expect(ended).toMatchObject({ attemptCount: 1, reason: status === 200 ? null : "endpoint_disabled" });
+    expect(ended).toMatchObject({ attempt_count: 1, reason: status === 200 ? null : "endpoint_disabled" });
     expect(receiver.requests).toHaveLength(1);
     await receiver.close();
   });

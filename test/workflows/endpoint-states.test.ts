@@ -30,7 +30,7 @@ async function publishFailing(): Promise<Failing> {
   const { deliveries } = await world.publish(tenant);
   const id = deliveries[0]?.id ?? "";
   const until: Failing["until"] = async (wanted) => await world.untilDelivery(tenant, id, wanted);
-  await until(({ state, carrier }) => state === "RETRYING" && carrier !== null);
+  await until(({ state, workflow_id: carrier }) => state === "RETRYING" && carrier !== null);
   return { receiver, tenant, endpoint, id, until };
 }
 
@@ -45,8 +45,10 @@ describe.concurrent("another URL", () => {
     await endpoints.update(tenant, endpoint, { url: other.url }, TEST_CALLER);
     await other.waitFor(1);
     // Its attempt falls due and is postponed without being made.
-    const before = await until(({ nextAttemptAt }) => (nextAttemptAt?.getTime() ?? 0) > Date.now() + 3_000);
-    const attempted = before.attemptCount;
+    const before = await until(
+      ({ next_attempt_at: nextAttemptAt }) => (nextAttemptAt?.getTime() ?? 0) > Date.now() + 3_000,
+    );
+    const attempted = before.attempt_count;
     expect(before.state).toBe("RETRYING");
     expect(typesAt(other)).toEqual(["ping"]);
     const atOld = receiver.requests.length;
@@ -92,8 +94,8 @@ describe.concurrent("an endpoint that was disabled for failing", () => {
   test("gets its started deliveries, which do not enable it again", async () => {
     const { receiver, tenant, endpoint, id, until } = await publishFailing();
     await disableFailing(endpoint);
-    const { attemptCount } = await made.current.deliveries.find(tenant, id);
-    await until((delivery) => delivery.attemptCount >= attemptCount + 2);
+    const { attempt_count: attemptCount } = await made.current.deliveries.find(tenant, id);
+    await until((delivery) => delivery.attempt_count >= attemptCount + 2);
     receiver.answer([OK]);
     await until(({ state }) => state === "DELIVERED");
     expect(await made.current.endpoints.find(tenant, endpoint)).toMatchObject({
@@ -129,9 +131,9 @@ describe.concurrent("a test event", () => {
     const { id: endpoint } = await world.createEndpoint(tenant, receiver.url);
     await world.createEndpoint(tenant, other.url, ["*"]);
     const delivery = await world.endpoints.sendTest(tenant, endpoint, {});
-    expect(delivery).toMatchObject({ endpointId: endpoint, eventType: "endpoint.test", state: "QUEUED" });
+    expect(delivery).toMatchObject({ endpoint_id: endpoint, event_type: "endpoint.test", state: "QUEUED" });
     const delivered = await world.untilDelivery(tenant, delivery.id, ({ state }) => state === "DELIVERED");
-    const carrier = delivered.carrier ?? "";
+    const carrier = delivered.workflow_id ?? "";
     await eventually(
       async () => (await world.temporal.workflow.getHandle(carrier).describe()).status.name === "COMPLETED",
       "the workflow to end",

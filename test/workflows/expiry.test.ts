@@ -71,7 +71,7 @@ describe("a dead letter whose week has ended", () => {
     const world = made.current;
     const { tenant, letters } = await makeDeadLetters(3);
     const [one, two, three] = letters.map(({ id }) => id);
-    const carriers = [...new Set(letters.map((letter) => letter.carrier ?? ""))];
+    const carriers = [...new Set(letters.map((letter) => letter.workflow_id ?? ""))];
     expect(carriers).toHaveLength(1);
     await world.deliveries.replay(tenant, one ?? "", TEST_CALLER);
     const failure = await failureOf(carriers[0] ?? "");
@@ -107,7 +107,7 @@ describe("a dead letter whose week has ended", () => {
     const id = letter?.id ?? "";
     await worker.close();
     await world.untilDelivery(tenant, id, ({ state }) => state === "EXPIRED");
-    expect(Date.now()).toBeGreaterThanOrEqual(letter?.expiresAt?.getTime() ?? Number.NaN);
+    expect(Date.now()).toBeGreaterThanOrEqual(letter?.expires_at?.getTime() ?? Number.NaN);
     expect(await storedState(id)).toBe("DEAD_LETTERED");
     await expect(world.deliveries.replay(tenant, id, TEST_CALLER)).rejects.toMatchObject({
       code: "DLQ_ENTRY_EXPIRED",
@@ -115,9 +115,9 @@ describe("a dead letter whose week has ended", () => {
     const listed = await world.deliveries.deadLetters(tenant, { filter: {}, before: undefined, limit: 10 });
     expect(listed.rows).toEqual([]);
     // A late signal finds a workflow, but nothing to replay.
-    await world.temporal.workflow.getHandle(letter?.carrier ?? "").signal("replay");
+    await world.temporal.workflow.getHandle(letter?.workflow_id ?? "").signal("replay");
     worker = await world.startWorker();
-    expect(await failureOf(letter?.carrier ?? "")).toMatchObject({
+    expect(await failureOf(letter?.workflow_id ?? "")).toMatchObject({
       type: DELIVERY_EXPIRED,
       details: [{ delivered: 0, replayed: 0, cancelled: 0, moved: 0, expired: 1 }],
     });

@@ -39,10 +39,10 @@ async function publishFailing(): Promise<Published> {
   const until: Published["until"] = async (...states) =>
     await world.untilDelivery(tenant, id, ({ state }) => states.includes(state));
   // A delivery in a list leaves it when it fails.
-  const { carrier } = await world.untilDelivery(
+  const { workflow_id: carrier } = await world.untilDelivery(
     tenant,
     id,
-    (delivery) => delivery.state === "RETRYING" && delivery.carrier !== null,
+    (delivery) => delivery.state === "RETRYING" && delivery.workflow_id !== null,
   );
   return {
     receiver,
@@ -66,7 +66,7 @@ describe.concurrent("a deleted endpoint", () => {
   test("gets none of its waiting deliveries: they are cancelled, and their workflows close", async () => {
     const published = await publishFailing();
     await made.current.endpoints.remove(published.tenant, published.endpoint, TEST_CALLER);
-    expect(await published.until("CANCELLED")).toMatchObject({ nextAttemptAt: null, expiresAt: null });
+    expect(await published.until("CANCELLED")).toMatchObject({ next_attempt_at: null, expires_at: null });
     const result = await made.current.temporal.workflow.result(published.carrier);
     expect(result).toMatchObject({ moved: 1, delivered: 0, expired: 0 });
     await expectNoMore(published);
@@ -86,7 +86,7 @@ describe.concurrent("a deleted endpoint", () => {
       message: expect.stringContaining("endpoint is deleted") as string,
     });
     expect(await deliveries.find(tenant, id)).toEqual(letter);
-    const carrier = temporal.workflow.getHandle(letter.carrier ?? "");
+    const carrier = temporal.workflow.getHandle(letter.workflow_id ?? "");
     await carrier.signal("replay");
     // Signals take effect in order: the second cannot find what the first has replayed.
     await carrier.signal("cancel");
@@ -103,10 +103,15 @@ describe.concurrent("a disabled endpoint", () => {
     const { tenant, id, carrier, receiver } = published;
     await published.setEndpoint("DISABLED");
     const parked = await published.until("DEAD_LETTERED");
-    expect(parked).toMatchObject({ reason: "endpoint_disabled", carrier, cycle: 1, nextAttemptAt: null });
-    expect(parked.attemptCount).toBe((await made.current.attempts(tenant, id)).length);
-    expect(parked.attemptCount).toBeLessThan(17);
-    expect(parked.expiresAt?.getTime()).toBeGreaterThan(Date.now());
+    expect(parked).toMatchObject({
+      reason: "endpoint_disabled",
+      workflow_id: carrier,
+      cycle: 1,
+      next_attempt_at: null,
+    });
+    expect(parked.attempt_count).toBe((await made.current.attempts(tenant, id)).length);
+    expect(parked.attempt_count).toBeLessThan(17);
+    expect(parked.expires_at?.getTime()).toBeGreaterThan(Date.now());
     expect((await made.current.temporal.workflow.getHandle(carrier).describe()).status.name).toBe("RUNNING");
     await expectNoMore(published);
 
@@ -114,8 +119,8 @@ describe.concurrent("a disabled endpoint", () => {
     receiver.answer([{ kind: "answer" }]);
     await made.current.temporal.workflow.getHandle(carrier).signal("replay");
     const delivered = await published.until("DELIVERED");
-    expect(delivered).toMatchObject({ cycle: 2, attemptCount: 1, reason: null });
-    expect(delivered.carrier).toMatch(/^bat_/);
+    expect(delivered).toMatchObject({ cycle: 2, attempt_count: 1, reason: null });
+    expect(delivered.workflow_id).toMatch(/^bat_/);
     expect(await made.current.temporal.workflow.result(carrier)).toMatchObject({ replayed: 1 });
     await receiver.close();
   });
@@ -132,10 +137,10 @@ describe.concurrent("a disabled endpoint", () => {
     expect(event.deliveries).toBe(1);
     const id = deliveries[0]?.id ?? "";
     expect(deliveries).toMatchObject([
-      { state: "DEAD_LETTERED", reason: "endpoint_disabled", attemptCount: 0 },
+      { state: "DEAD_LETTERED", reason: "endpoint_disabled", attempt_count: 0 },
     ]);
     // One alone is found by its own id.
-    await world.untilDelivery(tenant, id, ({ carrier }) => carrier === id);
+    await world.untilDelivery(tenant, id, ({ workflow_id: carrier }) => carrier === id);
     const { typedSearchAttributes, type } = await (await world.workflowOf(tenant, id)).describe();
     expect(type).toBe("deadLetter");
     expect(
@@ -152,7 +157,7 @@ describe.concurrent("a disabled endpoint", () => {
       SignetState: "DEAD_LETTERED",
       SignetOpen: 1,
       SignetDead: 1,
-      SignetExpires: deliveries[0]?.expiresAt,
+      SignetExpires: deliveries[0]?.expires_at,
     });
 
     // Replayed too early, by request or in Temporal, it stays as it is.
@@ -165,13 +170,13 @@ describe.concurrent("a disabled endpoint", () => {
       refused: [{ id, reason: "endpoint_disabled" }],
     });
     const again = await world.deliveries.find(tenant, id);
-    expect(again).toMatchObject({ state: "DEAD_LETTERED", cycle: 1, carrier: workflow.workflowId });
+    expect(again).toMatchObject({ state: "DEAD_LETTERED", cycle: 1, workflow_id: workflow.workflowId });
 
     await setEndpoint("ACTIVE");
     await world.deliveries.replay(tenant, id, TEST_CALLER);
     const delivered = await world.untilDelivery(tenant, id, ({ state }) => state === "DELIVERED");
-    expect(delivered).toMatchObject({ cycle: 2, attemptCount: 1 });
-    expect(delivered.carrier).not.toBe(again.carrier);
+    expect(delivered).toMatchObject({ cycle: 2, attempt_count: 1 });
+    expect(delivered.workflow_id).not.toBe(again.workflow_id);
     expect(receiver.requests).toHaveLength(1);
     await receiver.close();
   });

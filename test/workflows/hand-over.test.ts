@@ -59,7 +59,7 @@ test("it is sent once, and its workflow runs under the carrier that the insert w
   const { id, went } = await publish({ once: 1 });
   expect(went).toBe("sender");
   const delivery = await made.current.untilDelivery(tenant, id, ({ state }) => state === "DELIVERED");
-  expect(delivery).toMatchObject({ attemptCount: 1, cycle: 1 });
+  expect(delivery).toMatchObject({ attempt_count: 1, cycle: 1 });
   expect(bodiesOf(receiver).filter((body) => body.includes('"once":1'))).toHaveLength(1);
   const workflow = await made.current.workflowOf(tenant, id);
   expect(await workflow.result()).toMatchObject({ replayed: 0, cancelled: 0, expired: 0 });

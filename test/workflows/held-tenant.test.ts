@@ -49,8 +49,8 @@ test("new deliveries wait in the outbox while other tenants are served, and are 
   }
   expect(await world.deliveries.find(held, waiting?.id ?? "")).toMatchObject({
     state: "QUEUED",
-    attemptCount: 0,
-    carrier: null,
+    attempt_count: 0,
+    workflow_id: null,
   });
   await hold(held, false);
   await world.untilDelivery(held, waiting?.id ?? "", ({ state }) => state === "DELIVERED");
@@ -93,7 +93,11 @@ test("an operator's signal does not replay dead letters before the release", asy
   await world.createEndpoint(tenant, receiver.url);
   const [delivery] = (await world.publish(tenant)).deliveries;
   const id = delivery?.id ?? "";
-  const { carrier } = await world.untilDelivery(tenant, id, ({ state }) => state === "DEAD_LETTERED");
+  const { workflow_id: carrier } = await world.untilDelivery(
+    tenant,
+    id,
+    ({ state }) => state === "DEAD_LETTERED",
+  );
   await hold(tenant, true);
   receiver.answer([{ kind: "answer" }]);
   const workflow = world.temporal.workflow.getHandle(carrier ?? "");

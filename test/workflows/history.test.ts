@@ -83,7 +83,7 @@ async function tell(): Promise<Story> {
   receiver.answer([{ kind: "answer", body: CANARIES.responseBody }]);
   await handle.signal("replay", { by: "operator" });
   const replayed = await world.untilDelivery(tenant, delivery, ({ state }) => state === "DELIVERED");
-  const carrier = replayed.carrier ?? "";
+  const carrier = replayed.workflow_id ?? "";
   await Promise.all([delivery, carrier].map(async (id) => await world.temporal.workflow.result(id)));
   const first = await fetchRuns(world, delivery);
   const others = await Promise.all(

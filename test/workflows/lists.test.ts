@@ -54,7 +54,7 @@ beforeAll(async () => {
 });
 
 const carriersOf = (deliveries: readonly Delivery[]): string[] => [
-  ...new Set(deliveries.map(({ carrier }) => carrier ?? "")),
+  ...new Set(deliveries.map(({ workflow_id: carrier }) => carrier ?? "")),
 ];
 
 async function attributesOf(carrier: string): Promise<Record<string, unknown>> {
@@ -86,8 +86,8 @@ describe("deliveries that wait together", () => {
     const first = carriersOf(await until(healthy, () => true))[0];
     const delivered = await until(mended, ({ state }) => state === "DELIVERED");
     for (const delivery of delivered) {
-      expect(delivery).toMatchObject({ attemptCount: 2, cycle: 1 });
-      expect(delivery.carrier).not.toBe(first);
+      expect(delivery).toMatchObject({ attempt_count: 2, cycle: 1 });
+      expect(delivery.workflow_id).not.toBe(first);
     }
     expect(mended.receiver.requests).toHaveLength(20);
     for (const carrier of carriersOf(delivered)) {
@@ -98,7 +98,7 @@ describe("deliveries that wait together", () => {
 
   test("make exactly 17 attempts each, whichever workflow carries them", async () => {
     const dead = await until(broken, ({ state }) => state === "DEAD_LETTERED");
-    for (const { id, attemptCount, cycle } of dead) {
+    for (const { id, attempt_count: attemptCount, cycle } of dead) {
       expect({ attemptCount, cycle }).toEqual({ attemptCount: 17, cycle: 1 });
       const attempts = await made.current.attempts(broken.tenant, id);
       expect(attempts.map(({ attempt }) => attempt)).toEqual(
@@ -114,7 +114,7 @@ describe("a workflow that carries many", () => {
     const world = made.current;
     const dead = await until(broken, ({ state }) => state === "DEAD_LETTERED");
     const carrier = largestOf(dead);
-    const members = dead.filter((delivery) => delivery.carrier === carrier).map(({ id }) => id);
+    const members = dead.filter((delivery) => delivery.workflow_id === carrier).map(({ id }) => id);
     const [replayed = "", cancelled = "", ...rest] = members;
     expect(rest.length).toBeGreaterThan(0);
     const handle = world.temporal.workflow.getHandle(carrier);
@@ -126,7 +126,7 @@ describe("a workflow that carries many", () => {
     for (const id of rest) {
       expect(await world.deliveries.find(broken.tenant, id)).toMatchObject({
         state: "DEAD_LETTERED",
-        carrier,
+        workflow_id: carrier,
       });
     }
     await handle.signal("replay");
@@ -146,7 +146,8 @@ describe("a workflow that carries many", () => {
   });
 
   function largestOf(deliveries: readonly Delivery[]): string {
-    const size = (carrier: string): number => deliveries.filter((each) => each.carrier === carrier).length;
+    const size = (carrier: string): number =>
+      deliveries.filter((each) => each.workflow_id === carrier).length;
     return carriersOf(deliveries).toSorted((a, b) => size(b) - size(a))[0] ?? "";
   }
 });
@@ -163,11 +164,11 @@ describe("a list whose workflow was started without a member", () => {
     const ids = [deliveries[0]?.id ?? ""];
     await world.sql.query(
       "UPDATE deliveries SET carrier = $2, claimed_at = now() - interval '20 seconds' WHERE id = ANY ($1)",
-      [ids, known?.carrier],
+      [ids, known?.workflow_id],
     );
     await world.sql.query("UPDATE tenants SET held_at = NULL WHERE id = $1", [group.tenant]);
     const [late] = await until({ ...group, ids }, ({ state }) => state === "DELIVERED");
-    expect(late?.carrier).not.toBe(known?.carrier);
+    expect(late?.workflow_id).not.toBe(known?.workflow_id);
     expect(group.receiver.requests).toHaveLength(2);
     await group.receiver.close();
   });

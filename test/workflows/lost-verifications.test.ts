@@ -70,7 +70,7 @@ async function reEnabled(): Promise<Verifying> {
   const find = async (): Promise<Endpoint> => await current.endpoints.find(tenant, id);
   const { deliveries } = await current.publish(tenant);
   const delivery = deliveries[0]?.id ?? "";
-  await current.untilDelivery(tenant, delivery, ({ attemptCount }) => attemptCount === 1);
+  await current.untilDelivery(tenant, delivery, ({ attempt_count: attemptCount }) => attemptCount === 1);
   await current.endpoints.disable(tenant, id, TEST_CALLER);
   const { generation } = await current.endpoints.enable(tenant, id, TEST_CALLER);
   await eventually(async () => (await find()).verificationAttempts === 1, "the first ping");

@@ -125,7 +125,7 @@ describe("a request", () => {
     const carriers = new Set<string>();
     for (const id of group.ids) {
       const dead = ({ state }: { state: string }): boolean => state === "DEAD_LETTERED";
-      carriers.add((await made.current.untilDelivery(group.tenant, id, dead)).carrier ?? "");
+      carriers.add((await made.current.untilDelivery(group.tenant, id, dead)).workflow_id ?? "");
     }
     const [carrier = ""] = carriers;
     const handle = made.current.temporal.workflow.getHandle(carrier);
@@ -272,7 +272,7 @@ describe("a delivery that waits for its next attempt", () => {
       await handle.signal(attemptNowSignal, { by: "ada" });
     }
     worker = await slow.current.startWorker();
-    await slow.current.untilDelivery(tenant, id, ({ attemptCount }) => attemptCount >= 2);
+    await slow.current.untilDelivery(tenant, id, ({ attempt_count: attemptCount }) => attemptCount >= 2);
     const summaries = (await fetchRuns(slow.current, id)).flatMap(summariesOf);
     const activities = summaries.filter((summary) => summary.startsWith("ACTIVITY_TASK_SCHEDULED: "));
     const asked = activities.indexOf("ACTIVITY_TASK_SCHEDULED: attempt now of 1 delivery");

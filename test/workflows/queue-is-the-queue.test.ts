@@ -69,7 +69,7 @@ async function bothQueues(model: Model): Promise<readonly [api: string[], tempor
   const rows = await rowsOf(model);
   const api = rows
     .filter(({ state }) => state === "DEAD_LETTERED")
-    .map(({ id, carrier }) => `${carrier} ${id}`)
+    .map(({ id, workflow_id: carrier }) => `${carrier} ${id}`)
     .toSorted();
   const mine = new Set([...model.deliveries.map(({ id }) => id), ...model.lost]);
   const temporal: string[] = [];

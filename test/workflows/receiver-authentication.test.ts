@@ -47,7 +47,9 @@ async function register(
   return { tenant, id: endpoint.id };
 }
 
-async function deliver(tenant: string): Promise<{ readonly id: string; readonly carrier: string | null }> {
+async function deliver(
+  tenant: string,
+): Promise<{ readonly id: string; readonly workflow_id: string | null }> {
   const { deliveries } = await made.current.publish(tenant);
   const id = deliveries[0]?.id ?? "";
   return await made.current.untilDelivery(tenant, id, ({ state }) => state === "DELIVERED");
@@ -84,7 +86,7 @@ describe("an endpoint with headers and a secret header", () => {
       ["Bearer canary-2", "staging"],
       [undefined, undefined],
     ]);
-    const histories = [verifyWorkflowId(id, 1), delivery.carrier ?? ""];
+    const histories = [verifyWorkflowId(id, 1), delivery.workflow_id ?? ""];
     for (const workflowId of histories) {
       expect(await historyText(workflowId)).not.toMatch(/canary|staging/);
     }
@@ -120,14 +122,14 @@ describe("an endpoint with OAuth 2.0 client credentials", () => {
     const delivery = await made.current.untilDelivery(
       tenant,
       deliveries[0]?.id ?? "",
-      ({ lastError }) => lastError !== null,
+      ({ last_error: lastError }) => lastError !== null,
     );
-    expect(delivery).toMatchObject({ lastError: "authentication", lastStatus: null });
+    expect(delivery).toMatchObject({ last_error: "authentication", last_status: null });
     const [attempt] = await made.current.attempts(tenant, delivery.id);
     expect(attempt).toMatchObject({
       error: "authentication",
       status: null,
-      responseBody: "token_url: status 401",
+      response_body: "token_url: status 401",
     });
     expect(receiver.requests).toHaveLength(2);
     await receiver.close();

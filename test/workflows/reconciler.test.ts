@@ -59,7 +59,7 @@ async function failedOnce(
   await current.createEndpoint(tenant, receiver.url);
   const { deliveries } = await current.publish(tenant);
   const id = deliveries[0]?.id ?? "";
-  await current.untilDelivery(tenant, id, ({ attemptCount }) => attemptCount === 1);
+  await current.untilDelivery(tenant, id, ({ attempt_count: attemptCount }) => attemptCount === 1);
   return { tenant, id, receiver };
 }
 
@@ -102,9 +102,9 @@ describe("an overdue delivery", () => {
     const { reconciler, close } = later();
     expect(await reconciler.reconcile()).toEqual({ moved: 1, late: 0 });
     const delivered = await current.untilDelivery(tenant, id, ({ state }) => state === "DELIVERED");
-    expect(delivered).toMatchObject({ attemptCount: 2, cycle: 1 });
+    expect(delivered).toMatchObject({ attempt_count: 2, cycle: 1 });
     // Alone, it goes on under its own id.
-    expect(delivered.carrier).toBe(id);
+    expect(delivered.workflow_id).toBe(id);
     expect(receiver.requests).toHaveLength(2);
     expect(await reconciler.reconcile()).toEqual({ moved: 0, late: 0 });
     await close();
@@ -118,7 +118,7 @@ describe("an overdue delivery", () => {
     const { reconciler, close } = later();
     expect(await reconciler.reconcile()).toEqual({ moved: 0, late: 1 });
     const delivered = await current.untilDelivery(tenant, id, ({ state }) => state === "DELIVERED");
-    expect(delivered).toMatchObject({ attemptCount: 2, carrier: workflowId });
+    expect(delivered).toMatchObject({ attempt_count: 2, workflow_id: workflowId });
     expect(receiver.requests).toHaveLength(2);
     await close();
   });
@@ -141,7 +141,7 @@ describe("an overdue delivery", () => {
     expect(receiver.requests).toHaveLength(1);
     await unpause();
     const delivered = await current.untilDelivery(tenant, id, ({ state }) => state === "DELIVERED");
-    expect(delivered).toMatchObject({ attemptCount: 2, cycle: 1, carrier: handle.workflowId });
+    expect(delivered).toMatchObject({ attempt_count: 2, cycle: 1, workflow_id: handle.workflowId });
     await handle.result();
     expect(receiver.requests).toHaveLength(2);
     await close();
@@ -164,7 +164,7 @@ describe("an overdue delivery", () => {
     const { reconciler, close } = later();
     expect(await reconciler.reconcile()).toEqual({ moved: 0, late: 1 });
     const delivered = await current.untilDelivery(tenant, id, ({ state }) => state === "DELIVERED");
-    expect(delivered).toMatchObject({ attemptCount: 2, cycle: 1, carrier: handle.workflowId });
+    expect(delivered).toMatchObject({ attempt_count: 2, cycle: 1, workflow_id: handle.workflowId });
     expect(receiver.requests).toHaveLength(2);
     await close();
   });
@@ -210,11 +210,11 @@ describe("an overdue delivery", () => {
     const { tenant, id, receiver } = await failedOnce();
     const before = await current.deliveries.find(tenant, id);
     const setEndpoint = async (state: string): Promise<unknown> =>
-      await current.sql.query("UPDATE endpoints SET state = $2 WHERE id = $1", [before.endpointId, state]);
+      await current.sql.query("UPDATE endpoints SET state = $2 WHERE id = $1", [before.endpoint_id, state]);
     await setEndpoint("DISABLED");
     await (await current.workflowOf(tenant, id)).signal("attemptNow");
     await current.untilDelivery(tenant, id, ({ state }) => state === "DEAD_LETTERED");
-    const handle = current.temporal.workflow.getHandle(before.carrier ?? "");
+    const handle = current.temporal.workflow.getHandle(before.workflow_id ?? "");
     await eventually(
       async () => (await handle.describe()).type === "deadLetter",
       "the workflow of a dead letter",
@@ -223,7 +223,7 @@ describe("an overdue delivery", () => {
     await current.sql.query("DELETE FROM endpoint_health");
     await current.sql.query(
       "UPDATE deliveries SET state = 'RETRYING', reason = NULL, dead_lettered_at = NULL, expires_at = NULL, next_attempt_at = $2 WHERE id = $1",
-      [id, before.nextAttemptAt],
+      [id, before.next_attempt_at],
     );
     const { reconciler, close } = later();
     await eventually(
@@ -231,7 +231,7 @@ describe("an overdue delivery", () => {
       "its workflow to be a dead letter's",
     );
     const delivered = await current.untilDelivery(tenant, id, ({ state }) => state === "DELIVERED");
-    expect(delivered).toMatchObject({ attemptCount: 2, cycle: 1 });
+    expect(delivered).toMatchObject({ attempt_count: 2, cycle: 1 });
     expect(receiver.requests).toHaveLength(2);
     await close();
   });
@@ -251,8 +251,8 @@ describe("an overdue delivery", () => {
       [id],
     );
     const delivered = await current.untilDelivery(tenant, id, ({ state }) => state === "DELIVERED");
-    expect(delivered.carrier).toMatch(/^bat_/);
-    expect(delivered).toMatchObject({ attemptCount: 2, cycle: 1 });
+    expect(delivered.workflow_id).toMatch(/^bat_/);
+    expect(delivered).toMatchObject({ attempt_count: 2, cycle: 1 });
     expect(receiver.requests).toHaveLength(2);
     await current.temporal.workflow.getHandle(id).terminate("done");
   });
@@ -271,7 +271,7 @@ describe("an overdue delivery", () => {
     const { reconciler, close } = later();
     expect(await reconciler.reconcile()).toEqual({ moved: 1, late: 0 });
     const delivered = await current.untilDelivery(tenant, id, ({ state }) => state === "DELIVERED");
-    expect(delivered).toMatchObject({ attemptCount: 2, cycle: 1 });
+    expect(delivered).toMatchObject({ attempt_count: 2, cycle: 1 });
     expect(receiver.requests).toHaveLength(2);
     await current.temporal.workflow.getHandle(id).terminate("done");
     await close();
@@ -355,8 +355,8 @@ describe("a first attempt for whose workflow the id is taken", () => {
     await occupy(id);
     const { tenant } = await accepted(receiver, null, id);
     const delivered = await current.untilDelivery(tenant, id, ({ state }) => state === "DELIVERED");
-    expect(delivered).toMatchObject({ attemptCount: 2, cycle: 1 });
-    expect(delivered.carrier).not.toBe(id);
+    expect(delivered).toMatchObject({ attempt_count: 2, cycle: 1 });
+    expect(delivered.workflow_id).not.toBe(id);
     expect(receiver.requests).toHaveLength(3);
     // The reconciler would have found it a minute later.
     const moved = current.observed
@@ -375,7 +375,7 @@ describe("a first attempt for whose workflow the id is taken", () => {
     const { reconciler, close } = later();
     // Retries of earlier tests may be late on a slow machine.
     expect(await reconciler.reconcile()).toMatchObject({ moved: 1 });
-    await current.untilDelivery(tenant, id, ({ attemptCount }) => attemptCount === 2);
+    await current.untilDelivery(tenant, id, ({ attempt_count: attemptCount }) => attemptCount === 2);
     await current.sql.query("DELETE FROM attempts WHERE delivery_id = $1", [id]);
     await current.sql.query(
       `UPDATE deliveries SET state = 'QUEUED', reason = NULL, carrier = NULL, epoch = 1, claimed_at = NULL,
@@ -383,7 +383,7 @@ describe("a first attempt for whose workflow the id is taken", () => {
       [id],
     );
     const delivered = await current.untilDelivery(tenant, id, ({ state }) => state === "DELIVERED");
-    expect(delivered.carrier).not.toBe(id);
+    expect(delivered.workflow_id).not.toBe(id);
     expect(receiver.requests).toHaveLength(3);
     await close();
   });

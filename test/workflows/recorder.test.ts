@@ -82,13 +82,13 @@ describe("an outcome", () => {
     const delivery = await made.current.deliveries.find(tenant, outcome.deliveryId);
     expect(delivery).toMatchObject({
       state: "RETRYING",
-      attemptCount: 1,
-      lastStatus: 500,
-      lastError: "status",
+      attempt_count: 1,
+      last_status: 500,
+      last_error: "status",
     });
-    expect(delivery.nextAttemptAt).toEqual(outcome.nextAttemptAt);
+    expect(delivery.next_attempt_at).toEqual(outcome.nextAttemptAt);
     expect(await made.current.attempts(tenant, outcome.deliveryId)).toMatchObject([
-      { id: outcome.attemptId, attempt: 1, startedAt: STARTED, durationMs: 12, status: 500 },
+      { id: outcome.attemptId, attempt: 1, started_at: STARTED, duration_ms: 12, status: 500 },
     ]);
   });
 
@@ -123,9 +123,9 @@ describe("an outcome", () => {
     const written = [bad, good].map(async (each) => await recorder.outcome(each));
     expect(await Promise.all(written)).toEqual([true, true]);
     expect(await made.current.attempts(tenant, bad.deliveryId)).toMatchObject([
-      { status: 500, responseBody: null },
+      { status: 500, response_body: null },
     ]);
-    expect(await made.current.attempts(tenant, good.deliveryId)).toMatchObject([{ responseBody: "ab" }]);
+    expect(await made.current.attempts(tenant, good.deliveryId)).toMatchObject([{ response_body: "ab" }]);
   });
 
   test("changes no delivery of another carrier or epoch, but is kept as an attempt", async () => {
@@ -177,8 +177,13 @@ describe("a first attempt that delivers", () => {
     const outcome = await underWay(DELIVERED);
     expect(await recorder.outcome(outcome)).toBe(true);
     const delivery = await made.current.deliveries.find(tenant, outcome.deliveryId);
-    expect(delivery).toMatchObject({ state: "DELIVERED", attemptCount: 1, lastStatus: 200, lastError: null });
-    expect(delivery.deliveredAt).toEqual(outcome.endedAt);
+    expect(delivery).toMatchObject({
+      state: "DELIVERED",
+      attempt_count: 1,
+      last_status: 200,
+      last_error: null,
+    });
+    expect(delivery.delivered_at).toEqual(outcome.endedAt);
     const attempts = await made.current.attempts(tenant, outcome.deliveryId);
     expect(attempts).toMatchObject([READ]);
     expect(isId(attempts[0]?.id ?? "", "attempt")).toBe(true);

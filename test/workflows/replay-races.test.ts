@@ -62,7 +62,7 @@ async function makeCase(count = 1): Promise<Case> {
   const tenant = await world.createTenant();
   const { id: endpointId } = await world.createEndpoint(tenant, "http://127.0.0.1:9/never");
   const [id = ""] = await seedDeadLetters(world.sql, { tenantId: tenant, endpointId, count });
-  const { eventId } = await world.deliveries.find(tenant, id);
+  const { event_id: eventId } = await world.deliveries.find(tenant, id);
   const job = await world.makeReplay(tenant, { selection: { filter: {} }, ratePerSecond: 500 });
   return { tenant, id, eventId, job };
 }
@@ -243,7 +243,7 @@ describe("a replay of missed events, against disabling the endpoint", () => {
     });
     expect(await made.current.deliveries.find(tenant, rows[0]?.deliveryId ?? "")).toMatchObject({
       state: "QUEUED",
-      endpointId: endpoint,
+      endpoint_id: endpoint,
     });
   });
 });

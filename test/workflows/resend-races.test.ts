@@ -133,7 +133,12 @@ test("each accepted resend or replay is one cycle of its own, and the first atte
         }
         for (const [index, id] of ids.entries()) {
           const log = await world.attempts(tenant, id);
-          const kept = log.map((attempt) => [attempt.id, attempt.cycle, attempt.attempt, attempt.durationMs]);
+          const kept = log.map((attempt) => [
+            attempt.id,
+            attempt.cycle,
+            attempt.attempt,
+            attempt.duration_ms,
+          ]);
           expect(kept).toEqual(states[index] === "DELIVERED" ? [[`att_${id.slice(4)}`, 1, 1, 7]] : []);
         }
       },

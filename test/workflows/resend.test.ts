@@ -73,15 +73,21 @@ describe("a resend", () => {
     const { tenant, id, receiver, until, resend } = await make([OK, { ...OK, after: reply.promise }, OK]);
     await until(delivered);
     const [first] = await made.current.attempts(tenant, id);
-    expect(await resend()).toMatchObject({ state: "QUEUED", cycle: 2, attemptCount: 0, deliveredAt: null });
+    expect(await resend()).toMatchObject({ state: "QUEUED", cycle: 2, attempt_count: 0, delivered_at: null });
     reply.resolve(undefined);
     await until(({ state, cycle }) => state === "DELIVERED" && cycle === 2);
     const [one, two] = receiver.requests.map(({ headers }) => headers);
     expect(receiver.requests).toHaveLength(2);
     expect(two?.["webhook-id"]).toBe(one?.["webhook-id"]);
     expect(await made.current.attempts(tenant, id)).toEqual([
-      { ...first, resent: false, responseBody: "thank you" },
-      expect.objectContaining({ cycle: 2, attempt: 1, status: 200, resent: true, responseBody: "thank you" }),
+      { ...first, resent: false, response_body: "thank you" },
+      expect.objectContaining({
+        cycle: 2,
+        attempt: 1,
+        status: 200,
+        resent: true,
+        response_body: "thank you",
+      }),
     ]);
     // A second resend moves nothing that is not there.
     await resend();
@@ -120,7 +126,9 @@ describe("a resend", () => {
     answer();
     const attempts = await eventually(async () => {
       const found = await made.current.attempts(tenant, id);
-      return found.every(({ durationMs }) => durationMs !== null) && found.length === 2 ? found : undefined;
+      return found.every(({ duration_ms: durationMs }) => durationMs !== null) && found.length === 2
+        ? found
+        : undefined;
     }, "the answer to the first request");
     expect(attempts.map(({ cycle, status, resent }) => [cycle, status, resent])).toEqual([
       [1, 200, false],
@@ -135,7 +143,7 @@ describe("a resend", () => {
     await until(delivered);
     receiver.answer([LATER]);
     await resend();
-    await until(({ state, attemptCount }) => state === "RETRYING" && attemptCount === 1);
+    await until(({ state, attempt_count: attemptCount }) => state === "RETRYING" && attemptCount === 1);
     await expect(resend()).rejects.toMatchObject({ code: "INVALID_STATE" });
     await made.current.deliveries.cancel(tenant, id);
     receiver.answer([OK]);
@@ -158,7 +166,7 @@ describe("a resend", () => {
     await expect(world.deliveries.resend(tenant, dead, TEST_CALLER)).rejects.toMatchObject(refused);
     await world.deliveries.resend(tenant, expired, TEST_CALLER);
     await until(({ state, cycle }) => state === "DELIVERED" && cycle === 2, expired);
-    const { eventId } = await world.deliveries.find(tenant, expired);
+    const { event_id: eventId } = await world.deliveries.find(tenant, expired);
     await world.sql.query("UPDATE events SET data = NULL, content_erased_at = now() WHERE id = $1", [
       eventId,
     ]);
@@ -178,9 +186,11 @@ describe("a replay of an endpoint's deliveries", () => {
     const world = made.current;
     const owner = await make([LATER], 12);
     const { ids, tenant, endpointId, receiver, until } = owner;
-    await Promise.all(ids.map(async (id) => await until(({ attemptCount }) => attemptCount === 1, id)));
+    await Promise.all(
+      ids.map(async (id) => await until(({ attempt_count: attemptCount }) => attemptCount === 1, id)),
+    );
     const other = await make([LATER]);
-    await other.until(({ attemptCount }) => attemptCount === 1);
+    await other.until(({ attempt_count: attemptCount }) => attemptCount === 1);
     const selection = { states: ["RETRYING"], filter: { endpointId } } as const;
 
     const failed = await replay(owner, selection);
@@ -200,8 +210,8 @@ describe("a replay of an endpoint's deliveries", () => {
     });
     expect(items.map(({ result }) => result)).toEqual(ids.map(() => "attempted"));
     // The attempts used their places in the schedule: no new cycle began.
-    expect(await world.deliveries.find(tenant, ids[0] ?? "")).toMatchObject({ cycle: 1, attemptCount: 3 });
-    expect(await other.until(() => true)).toMatchObject({ state: "RETRYING", attemptCount: 1 });
+    expect(await world.deliveries.find(tenant, ids[0] ?? "")).toMatchObject({ cycle: 1, attempt_count: 3 });
+    expect(await other.until(() => true)).toMatchObject({ state: "RETRYING", attempt_count: 1 });
     const described = await world.temporal.workflow.getHandle(replayWorkflowId(good.id)).describe();
     expect(described.type).toBe("replayDeliveries");
   });

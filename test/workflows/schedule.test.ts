@@ -40,7 +40,7 @@ function usePublisher(listMax: ListSize): Publisher {
     const id = deliveries[0]?.id ?? "";
     const until: Published["until"] = async (wanted) => await world.untilDelivery(tenant, id, wanted);
     const carrier: Published["carrier"] = async () => {
-      const current = (await until((delivery) => delivery.carrier !== null)).carrier ?? "";
+      const current = (await until((delivery) => delivery.workflow_id !== null)).workflow_id ?? "";
       // A delivery is claimed before its workflow starts.
       await eventually(
         async () => await world.temporal.workflow.getHandle(current).describe(),
@@ -86,8 +86,8 @@ describe.concurrent.each(LIST_SIZES)("with at most %i in a workflow:", (listMax)
           await handle.result();
           expect(await until(inState("DELIVERED"))).toMatchObject({
             cycle: 1,
-            attemptCount: 1,
-            carrier: listMax === 1 ? id : handle.workflowId,
+            attempt_count: 1,
+            workflow_id: listMax === 1 ? id : handle.workflowId,
           });
           expect(receiver.requests).toHaveLength(1);
           expect(await world.attempts(tenant, id)).toMatchObject([{ cycle: 1, attempt: 1, status: 200 }]);
@@ -105,7 +105,7 @@ describe.concurrent.each(LIST_SIZES)("with at most %i in a workflow:", (listMax)
         async () => (await world.attempts(tenant, id))[0],
         "the attempt's row while the request is in flight",
       );
-      expect(leased).toMatchObject({ attempt: 1, durationMs: null, status: null, error: null });
+      expect(leased).toMatchObject({ attempt: 1, duration_ms: null, status: null, error: null });
       const handle = world.temporal.workflow.getHandle(await carrier());
       await eventually(
         async () => ((await handle.describe()).raw.pendingActivities ?? []).length > 0,
@@ -113,13 +113,13 @@ describe.concurrent.each(LIST_SIZES)("with at most %i in a workflow:", (listMax)
       );
       reply.resolve(undefined);
       const delivered = await until(inState("DELIVERED"));
-      expect(delivered).toMatchObject({ attemptCount: 1, lastStatus: 200, lastError: null });
+      expect(delivered).toMatchObject({ attempt_count: 1, last_status: 200, last_error: null });
       await world.temporal.workflow.result(await carrier());
       expect(receiver.requests).toHaveLength(1);
       const [attempt, ...others] = await world.attempts(tenant, id);
       expect(others).toEqual([]);
       expect(attempt).toMatchObject({ id: leased.id, status: 200 });
-      expect(attempt?.durationMs).toBeGreaterThanOrEqual(990);
+      expect(attempt?.duration_ms).toBeGreaterThanOrEqual(990);
       const [run] = await fetchRuns(world, await carrier());
       expect(countEvents(run?.events ?? [], "ACTIVITY_TASK_SCHEDULED")).toBe(1);
       await receiver.close();
@@ -130,11 +130,11 @@ describe.concurrent.each(LIST_SIZES)("with at most %i in a workflow:", (listMax)
         const { world, receiver, tenant, id, until } = await publish({ ...FAILURE, delayMs: 2_000 });
         const failed = await until(inState("RETRYING"));
         const [attempt] = await world.attempts(tenant, id);
-        const dueMs = failed.nextAttemptAt?.getTime() ?? 0;
+        const dueMs = failed.next_attempt_at?.getTime() ?? 0;
         await receiver.close();
         // The schedule starts between the acceptance of the event and the request.
-        expect(dueMs - failed.createdAt.getTime()).toBeGreaterThan(6_000);
-        expect(dueMs - (attempt?.startedAt.getTime() ?? 0)).toBeLessThan(7_000);
+        expect(dueMs - failed.created_at.getTime()).toBeGreaterThan(6_000);
+        expect(dueMs - (attempt?.started_at.getTime() ?? 0)).toBeLessThan(7_000);
       });
     });
   });
@@ -148,15 +148,18 @@ describe.concurrent("attemptNow", () => {
       const { world, receiver, tenant, id, until, carrier } = await publishTo(FAILURE);
       await until(inState("RETRYING"));
       await world.temporal.workflow.getHandle(await carrier()).signal("attemptNow");
-      await until(({ attemptCount, nextAttemptAt }) => attemptCount === 2 && nextAttemptAt !== null);
+      await until(
+        ({ attempt_count: attemptCount, next_attempt_at: nextAttemptAt }) =>
+          attemptCount === 2 && nextAttemptAt !== null,
+      );
       const [first, second] = await world.attempts(tenant, id);
-      const startedMs = first?.startedAt.getTime() ?? 0;
-      expect((second?.startedAt.getTime() ?? 0) - startedMs).toBeLessThan(6_000);
-      const { nextAttemptAt, createdAt } = await until(() => true);
+      const startedMs = first?.started_at.getTime() ?? 0;
+      expect((second?.started_at.getTime() ?? 0) - startedMs).toBeLessThan(6_000);
+      const { next_attempt_at: nextAttemptAt, created_at: createdAt } = await until(() => true);
       // Slot of the third attempt: 15.8 s, less a second and at most a tenth of its gap. The schedule starts with the
       // workflow's first run, after the event was accepted and before the second attempt.
       expect((nextAttemptAt?.getTime() ?? 0) - createdAt.getTime()).toBeGreaterThan(13_900);
-      expect((nextAttemptAt?.getTime() ?? 0) - (second?.startedAt.getTime() ?? 0)).toBeLessThan(14_900);
+      expect((nextAttemptAt?.getTime() ?? 0) - (second?.started_at.getTime() ?? 0)).toBeLessThan(14_900);
       expect(receiver.requests.map(({ headers }) => headers["x-service-attempt"])).toEqual(["1", "2"]);
       await receiver.close();
     });
@@ -167,7 +170,7 @@ describe.concurrent("attemptNow", () => {
     await until(inState("RETRYING"));
     const handle = world.temporal.workflow.getHandle(await carrier());
     await handle.signal("attemptNow", { delivery_ids: [id] });
-    expect(await until(inState("DELIVERED"))).toMatchObject({ attemptCount: 2, cycle: 1 });
+    expect(await until(inState("DELIVERED"))).toMatchObject({ attempt_count: 2, cycle: 1 });
     await handle.result();
     await receiver.close();
   });
@@ -180,7 +183,7 @@ describe.concurrent("cancel", () => {
     const handle = world.temporal.workflow.getHandle(await carrier());
     await handle.signal("cancel", { by: "operator" });
     expect(await handle.result()).toMatchObject({ cancelled: 1, delivered: 0 });
-    expect(await until(inState("CANCELLED"))).toMatchObject({ attemptCount: 1, nextAttemptAt: null });
+    expect(await until(inState("CANCELLED"))).toMatchObject({ attempt_count: 1, next_attempt_at: null });
     expect(receiver.requests).toHaveLength(1);
     await receiver.close();
   });
@@ -196,10 +199,10 @@ describe.concurrent("Retry-After", () => {
     const { world, receiver, tenant, id, until } = await publishTo({ kind: "answer", status, headers });
     const failed = await until(inState("RETRYING"));
     const [attempt] = await world.attempts(tenant, id);
-    const endedMs = (attempt?.startedAt.getTime() ?? 0) + (attempt?.durationMs ?? 0);
+    const endedMs = (attempt?.started_at.getTime() ?? 0) + (attempt?.duration_ms ?? 0);
     await receiver.close();
-    const nextMs = failed.nextAttemptAt?.getTime() ?? 0;
-    return { pauseMs: nextMs - endedMs, dueMs: nextMs - failed.createdAt.getTime() };
+    const nextMs = failed.next_attempt_at?.getTime() ?? 0;
+    return { pauseMs: nextMs - endedMs, dueMs: nextMs - failed.created_at.getTime() };
   }
 
   test.each([301, 400, 404, 429, 500, 503])("of a %i is respected", async (status) => {
@@ -234,10 +237,10 @@ describe.concurrent("a receiver that hangs", () => {
       await receiver.waitFor(3, 45_000);
       const attempts = await world.attempts(tenant, id);
       const ended = attempts.slice(0, 2).map((attempt) => {
-        expect(attempt).toMatchObject({ status: null, error: "timeout", responseBody: null });
-        expect(attempt.durationMs).toBeGreaterThanOrEqual(9_990);
-        expect(attempt.durationMs).toBeLessThan(11_500);
-        return attempt.startedAt.getTime() + (attempt.durationMs ?? 0);
+        expect(attempt).toMatchObject({ status: null, error: "timeout", response_body: null });
+        expect(attempt.duration_ms).toBeGreaterThanOrEqual(9_990);
+        expect(attempt.duration_ms).toBeLessThan(11_500);
+        return attempt.started_at.getTime() + (attempt.duration_ms ?? 0);
       });
       expect(ended).toHaveLength(2);
       for (const [index, endedMs] of ended.entries()) {
@@ -259,7 +262,7 @@ describe.concurrent("a receiver that hangs", () => {
     const others = await Promise.all(
       hanging.map(async ({ world, tenant, id }) => await world.attempts(tenant, id)),
     );
-    expect(others.flat().filter(({ durationMs }) => durationMs !== null)).toEqual([]);
+    expect(others.flat().filter(({ duration_ms: durationMs }) => durationMs !== null)).toEqual([]);
     await Promise.all(
       [receiver, ...hanging.map((each) => each.receiver)].map(async (each) => await each.close()),
     );

@@ -131,7 +131,7 @@ describe.concurrent("one attempt that is run more than once", () => {
     expect(again.outcomes).toEqual(
       first.outcomes.map((outcome) => ({ ...outcome, asked: true, answeredMs: undefined })),
     );
-    expect((await find()).nextAttemptAt?.getTime()).toBe(
+    expect((await find()).next_attempt_at?.getTime()).toBe(
       first.outcomes.flatMap((outcome) => (outcome.kind === "failed" ? [outcome.dueMs] : []))[0],
     );
     expect(receiver.requests).toHaveLength(1);
@@ -191,7 +191,7 @@ describe.concurrent("one attempt that is run more than once", () => {
     expect(kinds(await run(one))).toEqual(["failed"]);
     recorded.resolve(undefined);
     expect(kinds(await taken)).toEqual(["failed"]);
-    expect(await find()).toMatchObject({ state: "RETRYING", attemptCount: 1, lastStatus: 500 });
+    expect(await find()).toMatchObject({ state: "RETRYING", attempt_count: 1, last_status: 500 });
     await receiver.close();
   });
 });
@@ -233,7 +233,7 @@ describe.concurrent("the fence", () => {
         expect(await made.current.attempts(tenant, id)).toMatchObject([{ attempt: 1, status: 500 }]),
       "the record of the outcome",
     );
-    expect(await find()).toMatchObject({ state: "CANCELLED", nextAttemptAt: null });
+    expect(await find()).toMatchObject({ state: "CANCELLED", next_attempt_at: null });
     await receiver.close();
   });
 });
@@ -261,7 +261,7 @@ describe("an unavailable database", () => {
     await expect(run(startSender())).rejects.toThrow(/not currently accepting connections|terminat/);
     await startDatabase(made.current);
     expect(receiver.requests).toHaveLength(0);
-    expect(await find()).toMatchObject({ state: "QUEUED", attemptCount: 0 });
+    expect(await find()).toMatchObject({ state: "QUEUED", attempt_count: 0 });
     await receiver.close();
   });
 });

@@ -41,9 +41,13 @@ test("a workflow that is queried after its worker's end, with a timer that has f
   await current.createEndpoint(tenant, receiver.url);
   const { deliveries } = await current.publish(tenant);
   const find = async () => await current.deliveries.find(tenant, deliveries[0]?.id ?? "");
-  const { carrier, dueMs, attemptCount } = await eventually(async () => {
+  const {
+    workflow_id: carrier,
+    dueMs,
+    attempt_count: attemptCount,
+  } = await eventually(async () => {
     const row = await find();
-    const at = row.nextAttemptAt?.getTime() ?? 0;
+    const at = row.next_attempt_at?.getTime() ?? 0;
     return at - Date.now() > STICKY_MS ? { ...row, dueMs: at } : undefined;
   }, "an attempt that is due in some seconds");
   await replaceWorker();
@@ -51,7 +55,7 @@ test("a workflow that is queried after its worker's end, with a timer that has f
   // The query leaves the old queue after the timer has fired, and before the workflow task does.
   await delay(dueMs - Date.now() - 500);
   await handle.query(statusQuery).catch(() => "it may be refused");
-  await eventually(async () => (await find()).attemptCount > attemptCount, "the attempt");
+  await eventually(async () => (await find()).attempt_count > attemptCount, "the attempt");
   const outputs = [await replaceWorker()];
   await eventually(async () => (await handle.query(statusQuery)).open === 1, "an answer");
   outputs.push(await replaceWorker());

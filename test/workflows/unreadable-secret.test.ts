@@ -29,19 +29,19 @@ test("deliveries with an undecryptable secret lose no attempt, delay no others, 
   const other = (await world.publish(tenant, {}, "well.one")).deliveries[0]?.id ?? "";
   await world.untilDelivery(tenant, other, ({ state }) => state === "DELIVERED");
   const carrier = await eventually(
-    async () => (await world.deliveries.find(tenant, waiting)).carrier ?? undefined,
+    async () => (await world.deliveries.find(tenant, waiting)).workflow_id ?? undefined,
     "the carrier",
   );
   await eventually(async () => {
     const { pendingActivities } = (await world.temporal.workflow.getHandle(carrier).describe()).raw;
     return (pendingActivities?.[0]?.attempt ?? 0) >= 2;
   }, "the activity to be retried");
-  expect(await world.deliveries.find(tenant, waiting)).toMatchObject({ attemptCount: 0, lastError: null });
+  expect(await world.deliveries.find(tenant, waiting)).toMatchObject({ attempt_count: 0, last_error: null });
   expect(receiver.requests).toHaveLength(1);
 
   await setSecret(broken.id, sealed);
   const delivered = await world.untilDelivery(tenant, waiting, ({ state }) => state === "DELIVERED");
-  expect(delivered).toMatchObject({ attemptCount: 1, cycle: 1 });
+  expect(delivered).toMatchObject({ attempt_count: 1, cycle: 1 });
   expect(receiver.requests.map(({ headers }) => headers["x-service-attempt"])).toEqual(["1", "1"]);
   await receiver.close();
 });

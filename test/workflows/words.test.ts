@@ -45,7 +45,7 @@ describe.concurrent("in Temporal's UI", () => {
       const { id: endpoint } = await world.createEndpoint(tenant, receiver.url);
       const { deliveries } = await world.publish(tenant);
       const id = deliveries[0]?.id ?? "";
-      await world.untilDelivery(tenant, id, ({ attemptCount }) => attemptCount === 1);
+      await world.untilDelivery(tenant, id, ({ attempt_count: attemptCount }) => attemptCount === 1);
       const { workflowId } = await world.workflowOf(tenant, id);
 
       const first = await untilDetails(workflowId, / 1 of 17 /);
@@ -160,7 +160,11 @@ describe.concurrent("in Temporal's UI", () => {
       const { id: endpoint } = await world.createEndpoint(tenant, receiver.url);
       const { deliveries } = await world.publish(tenant);
       const id = deliveries[0]?.id ?? "";
-      const { carrier } = await world.untilDelivery(tenant, id, ({ state }) => state === "DELIVERED");
+      const { workflow_id: carrier } = await world.untilDelivery(
+        tenant,
+        id,
+        ({ state }) => state === "DELIVERED",
+      );
       const printed = await eventually(async () => {
         const metadata = await temporalCli(world, "workflow", "metadata", "--workflow-id", carrier ?? "");
         return metadata.includes("Ended: 1 delivered.") ? metadata : undefined;

@@ -137,13 +137,13 @@ test("a running workflow moves to the current version, in a ramp, and back", asy
   const id = deliveries[0]?.id ?? "";
   const { workflowId } = await current.workflowOf(tenant, id);
   let attempts = 1;
-  await current.untilDelivery(tenant, id, ({ attemptCount }) => attemptCount === attempts);
+  await current.untilDelivery(tenant, id, ({ attempt_count: attemptCount }) => attemptCount === attempts);
 
   /** Has the workflow make an attempt. Returns the version that its tasks then ran on. */
   const attemptOn = async (expected: string): Promise<void> => {
     attempts += 1;
     await signalByCli(current, workflowId, "attemptNow");
-    await current.untilDelivery(tenant, id, ({ attemptCount }) => attemptCount >= attempts);
+    await current.untilDelivery(tenant, id, ({ attempt_count: attemptCount }) => attemptCount >= attempts);
     await eventually(async () => {
       const last = (await versionsOf(workflowId)).at(-1);
       return last?.deploymentVersion?.buildId === expected;
@@ -205,7 +205,7 @@ test("a running workflow moves to the current version, in a ramp, and back", asy
   await stopVersion("one");
   receiver.answer([{ kind: "answer" }]);
   await signalByCli(current, workflowId, "attemptNow");
-  await current.untilDelivery(tenant, id, ({ attemptCount }) => attemptCount > attempts);
+  await current.untilDelivery(tenant, id, ({ attempt_count: attemptCount }) => attemptCount > attempts);
   await eventually(async () => {
     const last = (await versionsOf(workflowId)).at(-1);
     return last?.deploymentVersion === undefined || last.deploymentVersion === null;

@@ -51,8 +51,8 @@ import {
   DeadLetterGroup,
   Delivery,
   DeliveryFilters,
-  presentAttempt,
-  presentDelivery,
+  toAttempt,
+  toDelivery,
 } from "../schemas/deliveries.ts";
 import { Health, presentHealth } from "../schemas/endpoints.ts";
 import { presentReplay, ReplayJob } from "../schemas/replays.ts";
@@ -268,7 +268,7 @@ function registerDeliveryList(server: SignetServer, services: TenantReadServices
           limit: page.limit,
           now: new Date(services.clock.now()),
         });
-        const data = found.rows.map((row) => ({ ...presentDelivery(row), tenant_id: tenantId }));
+        const data = found.rows.map((row) => ({ ...toDelivery(row), tenant_id: tenantId }));
         return { data, next_cursor: nextCursor(found, page) };
       });
     },
@@ -289,7 +289,7 @@ function registerDeliveryReads(server: SignetServer, services: TenantReadService
     }),
     async (request) =>
       await ofDelivery(request, async (db, { tenantId, id }) => ({
-        ...presentDelivery(
+        ...toDelivery(
           found(await findDelivery(db, { tenantId, id, now: new Date(services.clock.now()) }), "delivery"),
         ),
         tenant_id: tenantId,
@@ -310,9 +310,7 @@ function registerDeliveryReads(server: SignetServer, services: TenantReadService
       await ofDelivery(request, async (db, { tenantId, id }) => {
         const page = { after: { cycle: 0, attempt: 0 }, limit: ATTEMPTS_MAX };
         const rows = await listAttempts(db, { tenantId, deliveryId: id }, page);
-        const shown = rows.map(({ response: _sealed, ...row }) =>
-          presentAttempt({ ...row, responseBody: null }),
-        );
+        const shown = rows.map(({ response: _sealed, ...row }) => toAttempt({ ...row, response_body: null }));
         return { data: shown.map(({ response_body: _never, ...attempt }) => attempt) };
       }),
   );

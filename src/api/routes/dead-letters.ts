@@ -10,7 +10,7 @@ import { Shares } from "../../domain/shares.ts";
 import type { RevocableToken } from "../../revocation/deny-list.ts";
 import { callerOf } from "../../http/caller.ts";
 import { nextCursor, readPage, toPage } from "../pagination.ts";
-import { rawPage, sendRaw, withRawMember } from "../../http/raw-json.ts";
+import { rawPage, sendRaw } from "../../http/raw-json.ts";
 import { Closed, IdParams, MetadataQuery, Page, PageQuery } from "../../http/common.ts";
 import {
   DeadLetter as DeadLetterSchema,
@@ -19,7 +19,9 @@ import {
   Delivery,
   DeliveryFilters,
   DeliveryQuery,
-  presentDelivery,
+  toDeadLetterJson,
+  toDeadLetterSummary,
+  toDelivery,
 } from "../schemas/deliveries.ts";
 import { operation } from "../openapi/operation.ts";
 import type { SignetServer } from "../../http/types.ts";
@@ -28,9 +30,8 @@ import { deliveryFilter } from "./deliveries.ts";
 import { wireEvent } from "./events.ts";
 import type { Timers } from "../../domain/clock.ts";
 
-function wireDeadLetter({ delivery, event }: DeadLetter): string {
-  const wire = { ...presentDelivery(delivery), reason: delivery.reason };
-  return withRawMember(wire, "event", event === null ? "null" : wireEvent(event));
+function deadLetterJson({ delivery, event }: DeadLetter): string {
+  return toDeadLetterJson(delivery, event === null ? "null" : wireEvent(event));
 }
 
 /** The dependencies of the export's route. */
@@ -72,7 +73,7 @@ function registerLists(server: SignetServer, deliveries: DeliveryService): void 
         before: page.before ?? undefined,
         limit: page.limit,
       });
-      const text = rawPage(found.rows.map(wireDeadLetter), nextCursor(found, page));
+      const text = rawPage(found.rows.map(deadLetterJson), nextCursor(found, page));
       return await sendRaw(reply, 200, text);
     },
   );
@@ -91,14 +92,8 @@ function registerQueue(server: SignetServer, deliveries: DeliveryService): void 
       querystring: Closed({ endpoint_id: DeliveryQuery.endpoint_id }),
       response: { 200: DeadLetterSummary },
     }),
-    async ({ identity, query }) => {
-      const queue = await deliveries.queue(identity.tenantId, query.endpoint_id);
-      return {
-        total: queue.total,
-        oldest_at: queue.oldestAt?.toISOString() ?? null,
-        first_expires_at: queue.firstExpiresAt?.toISOString() ?? null,
-      };
-    },
+    async ({ identity, query }) =>
+      toDeadLetterSummary(await deliveries.queue(identity.tenantId, query.endpoint_id)),
   );
 }
 
@@ -164,7 +159,7 @@ async function* exportLines(
       if (!(await isAdmitted())) {
         throw new SignetError("TOKEN_REVOKED", { detail: "The access token was revoked." });
       }
-      yield page.map((deadLetter) => `${wireDeadLetter(deadLetter)}\n`).join("");
+      yield page.map((deadLetter) => `${deadLetterJson(deadLetter)}\n`).join("");
     }
   } finally {
     end();
@@ -249,7 +244,7 @@ function registerMembers(server: SignetServer, deliveries: DeliveryService): voi
     }),
     async ({ identity, params }, reply) => {
       const deadLetter = await deliveries.deadLetter(identity.tenantId, params.id);
-      return await sendRaw(reply, 200, wireDeadLetter(deadLetter));
+      return await sendRaw(reply, 200, deadLetterJson(deadLetter));
     },
   );
 
@@ -269,7 +264,7 @@ function registerMembers(server: SignetServer, deliveries: DeliveryService): voi
     async (request, reply) => {
       const { identity, params } = request;
       reply.code(202);
-      return presentDelivery(await deliveries.replay(identity.tenantId, params.id, callerOf(request)));
+      return toDelivery(await deliveries.replay(identity.tenantId, params.id, callerOf(request)));
     },
   );
 }

@@ -7,7 +7,7 @@ import { querySpan } from "../../http/instants.ts";
 import { callerOf } from "../../http/caller.ts";
 import { nextCursor, readPage, toPage } from "../pagination.ts";
 import { Closed, IdParams, Page, PageQuery } from "../../http/common.ts";
-import { Attempt, Delivery, DeliveryQuery, presentAttempt, presentDelivery } from "../schemas/deliveries.ts";
+import { Attempt, Delivery, DeliveryQuery, toAttempt, toDelivery } from "../schemas/deliveries.ts";
 import { operation } from "../openapi/operation.ts";
 import type { SignetServer } from "../../http/types.ts";
 
@@ -55,7 +55,7 @@ function registerReads(server: SignetServer, deliveries: DeliveryService): void 
         before: page.before ?? undefined,
         limit: page.limit,
       });
-      return { data: found.rows.map(presentDelivery), next_cursor: nextCursor(found, page) };
+      return { data: found.rows.map(toDelivery), next_cursor: nextCursor(found, page) };
     },
   );
 
@@ -72,7 +72,7 @@ function registerReads(server: SignetServer, deliveries: DeliveryService): void 
       params: IdParams("delivery"),
       response: { 200: Delivery },
     }),
-    async ({ identity, params }) => presentDelivery(await deliveries.find(identity.tenantId, params.id)),
+    async ({ identity, params }) => toDelivery(await deliveries.find(identity.tenantId, params.id)),
   );
 
   server.get(
@@ -97,7 +97,7 @@ function registerReads(server: SignetServer, deliveries: DeliveryService): void 
         limit: page.limit + 1,
       });
       const { data, next_cursor: next } = toPage(rows, page, (row) => `${row.cycle}.${row.attempt}`);
-      return { data: data.map(presentAttempt), next_cursor: next };
+      return { data: data.map(toAttempt), next_cursor: next };
     },
   );
 }
@@ -118,7 +118,7 @@ function registerChanges(server: SignetServer, deliveries: DeliveryService): voi
     }),
     async ({ identity, params }, reply) => {
       reply.code(202);
-      return presentDelivery(await deliveries.retry(identity.tenantId, params.id));
+      return toDelivery(await deliveries.retry(identity.tenantId, params.id));
     },
   );
 
@@ -138,7 +138,7 @@ function registerChanges(server: SignetServer, deliveries: DeliveryService): voi
     async (request, reply) => {
       const { identity, params } = request;
       reply.code(202);
-      return presentDelivery(await deliveries.resend(identity.tenantId, params.id, callerOf(request)));
+      return toDelivery(await deliveries.resend(identity.tenantId, params.id, callerOf(request)));
     },
   );
 
@@ -155,6 +155,6 @@ function registerChanges(server: SignetServer, deliveries: DeliveryService): voi
       params: IdParams("delivery"),
       response: { 200: Delivery },
     }),
-    async ({ identity, params }) => presentDelivery(await deliveries.cancel(identity.tenantId, params.id)),
+    async ({ identity, params }) => toDelivery(await deliveries.cancel(identity.tenantId, params.id)),
   );
 }

@@ -29,7 +29,7 @@ import {
   TestEvent,
   wireEndpoint,
 } from "../schemas/endpoints.ts";
-import { Delivery, presentDelivery } from "../schemas/deliveries.ts";
+import { Delivery, toDelivery } from "../schemas/deliveries.ts";
 import { EVENT_DATA_DEPTH } from "../schemas/events.ts";
 import { operation } from "../openapi/operation.ts";
 import type { SignetServer } from "../../http/types.ts";
@@ -304,7 +304,7 @@ function registerTest(server: SignetServer, endpoints: EndpointService): void {
     async ({ identity, params, body }, reply) => {
       const event = { type: body.type, data: body.data?.text };
       const delivery = await endpoints.sendTest(identity.tenantId, params.id, event);
-      return await reply.code(202).send(presentDelivery(delivery));
+      return await reply.code(202).send(toDelivery(delivery));
     },
   );
 }

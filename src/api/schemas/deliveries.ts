@@ -1,8 +1,8 @@
 import { ATTEMPT_MAX } from "../../domain/retry-schedule.ts";
 import { type Static, Type } from "typebox";
-import type { Delivery as DeliveryRow } from "../../database/repositories/webhooks/deliveries.ts";
 import type { Attempt as OpenAttempt } from "../../webhooks/engine/delivery-service.ts";
 import { ATTEMPT_ERRORS, DEAD_LETTER_REASONS, DELIVERY_STATES } from "../../domain/delivery.ts";
+import { jsonPresenter, presenter } from "../../http/present.ts";
 import { Instant } from "../../http/instants.ts";
 import { Id, MetadataQuery, Nullable, OneOf, PageQuery, Resource, Timestamp } from "../../http/common.ts";
 import { EventType } from "./endpoints.ts";
@@ -80,38 +80,15 @@ export const Attempt = Resource("Attempt", {
   resend: Type.Optional(Type.Boolean({ description: "True if a resend began its cycle; otherwise absent" })),
 });
 
-/** Returns the wire form of a delivery's row. */
-export function presentDelivery(row: DeliveryRow): Delivery {
-  return {
-    id: row.id,
-    event_id: row.eventId,
-    event_type: row.eventType,
-    endpoint_id: row.endpointId,
-    state: row.state,
-    cycle: row.cycle,
-    attempt_count: row.attemptCount,
-    next_attempt_at: row.nextAttemptAt?.toISOString() ?? null,
-    last_status: row.lastStatus,
-    last_error: row.lastError,
-    workflow_id: row.carrier,
-    created_at: row.createdAt.toISOString(),
-    delivered_at: row.deliveredAt?.toISOString() ?? null,
-    dead_lettered_at: row.deadLetteredAt?.toISOString() ?? null,
-    expires_at: row.expiresAt?.toISOString() ?? null,
-  };
-}
+export const toDelivery = presenter(Delivery);
+
+export const toDeadLetterSummary = presenter(DeadLetterSummary);
+
+export const toDeadLetterJson = jsonPresenter(DeadLetter, "event");
+
+const attemptOf = presenter(Attempt);
 
 /** Returns the wire form of an attempt's row. */
-export function presentAttempt(row: OpenAttempt): Static<typeof Attempt> {
-  return {
-    id: row.id,
-    cycle: row.cycle,
-    attempt: row.attempt,
-    started_at: row.startedAt.toISOString(),
-    duration_ms: row.durationMs,
-    status: row.status,
-    error: row.error,
-    response_body: row.responseBody,
-    ...(row.resent ? { resend: true } : {}),
-  };
+export function toAttempt(row: OpenAttempt): Static<typeof Attempt> {
+  return attemptOf(row.resent ? { ...row, resend: true } : row);
 }

@@ -12,10 +12,12 @@ import {
 } from "../../database/repositories/webhooks/dead-letter-counts.ts";
 import {
   cancelDelivery,
+  type DeadDelivery,
   type Delivery,
   findAgainstCycle,
   findDelivery,
   findOldestLetter,
+  isDead,
   makeAttemptDue,
   type AttemptPage,
   listAttempts,
@@ -65,7 +67,7 @@ export interface DeliveryPageRequest {
 /** A dead letter with its undelivered event; the event is null once retention has dropped it. */
 export interface DeadLetter {
   readonly id: string;
-  readonly delivery: Delivery;
+  readonly delivery: DeadDelivery;
   readonly event: OpenEvent | null;
 }
 
@@ -73,9 +75,9 @@ export interface DeadLetter {
 export interface QueueFacts {
   readonly total: number;
   /** When the oldest of them died; null if there is none. */
-  readonly oldestAt: Date | null;
+  readonly oldest_at: Date | null;
   /** When the first of them expires. */
-  readonly firstExpiresAt: Date | null;
+  readonly first_expires_at: Date | null;
 }
 
 /** An attempt as its tenant sees it. The response body is null once the event's content is erased. */
@@ -112,7 +114,7 @@ function whyNotResent({ state }: Delivery, against: EndpointAgainst | null): str
 }
 
 function eventsOf(deliveries: readonly Delivery[]): string[] {
-  return [...new Set(deliveries.map(({ eventId }) => eventId))];
+  return [...new Set(deliveries.map(({ event_id: eventId }) => eventId))];
 }
 
 export class DeliveryService {
@@ -157,7 +159,7 @@ export class DeliveryService {
 
   /** @throws SignetError NOT_FOUND */
   async attempts(tenantId: string, id: string, page: AttemptPage): Promise<Attempt[]> {
-    const { eventId } = await this.find(tenantId, id);
+    const { event_id: eventId } = await this.find(tenantId, id);
     return await this.#read(tenantId, async (db) => {
       const stored = await listAttempts(db, { tenantId, deliveryId: id }, page);
       return await this.#openAnswers(db, { tenantId, deliveryId: id, eventId }, stored);
@@ -177,7 +179,7 @@ export class DeliveryService {
       const sizes = await findContentSizes(db, tenantId, eventsOf(deliveries.rows));
       const within = withinPage(
         deliveries,
-        ({ eventId }) => sizes.get(eventId) ?? 0,
+        ({ event_id: eventId }) => sizes.get(eventId) ?? 0,
         ({ place }) => place,
       );
       return { rows: await this.#withEvents(db, tenantId, within.rows), next: within.next };
@@ -197,8 +199,8 @@ export class DeliveryService {
       const total = oldest === undefined ? 0 : await countLetters(db, tenantId, endpointId);
       return {
         total,
-        oldestAt: oldest?.deadLetteredAt ?? null,
-        firstExpiresAt: oldest?.expiresAt ?? null,
+        oldest_at: oldest?.dead_lettered_at ?? null,
+        first_expires_at: oldest?.expires_at ?? null,
       };
     });
   }
@@ -229,10 +231,9 @@ export class DeliveryService {
     if (delivery.state === "EXPIRED") {
       throw expired();
     }
-    const [deadLetter] =
-      delivery.state === "DEAD_LETTERED"
-        ? await this.#read(tenantId, async (db) => await this.#withEvents(db, tenantId, [delivery]))
-        : [];
+    const [deadLetter] = isDead(delivery)
+      ? await this.#read(tenantId, async (db) => await this.#withEvents(db, tenantId, [delivery]))
+      : [];
     return found(deadLetter, "dead letter");
   }
 
@@ -358,14 +359,18 @@ export class DeliveryService {
     return await tenantTransaction(this.#options.pool, tenantId, async (db) => await work(db, now));
   }
 
-  async #withEvents(db: Queryable, tenantId: string, deliveries: readonly Delivery[]): Promise<DeadLetter[]> {
+  async #withEvents(
+    db: Queryable,
+    tenantId: string,
+    deliveries: readonly DeadDelivery[],
+  ): Promise<DeadLetter[]> {
     const found = await findEvents(db, tenantId, eventsOf(deliveries));
     const events = await openEvents(db, this.#options.keyring, tenantId, found);
     const byId = new Map(events.map((event) => [event.id, event]));
     return deliveries.map((delivery) => ({
       id: delivery.id,
       delivery,
-      event: byId.get(delivery.eventId) ?? null,
+      event: byId.get(delivery.event_id) ?? null,
     }));
   }
 
@@ -386,7 +391,7 @@ export class DeliveryService {
       const place = { tenantId, deliveryId, cycle: attempt.cycle, attempt: attempt.attempt };
       return {
         ...attempt,
-        responseBody: response === null ? attempt.responseBody : openAnswer(root, head, place, response),
+        response_body: response === null ? attempt.response_body : openAnswer(root, head, place, response),
       };
     });
   }

@@ -44,19 +44,24 @@ interface Watched {
   lookedMs: number;
 }
 
-function versionOf({ state, cycle, attemptCount, nextAttemptAt }: Delivery): string {
+function versionOf({
+  state,
+  cycle,
+  attempt_count: attemptCount,
+  next_attempt_at: nextAttemptAt,
+}: Delivery): string {
   return `${state}/${cycle}/${attemptCount}/${nextAttemptAt?.getTime() ?? ""}`;
 }
 
 /** Returns when the delivery reached its state; undefined if its row does not say. */
 function settledAt(delivery: Delivery): Date | null | undefined {
-  const untouched = delivery.cycle === 1 && delivery.attemptCount === 0;
+  const untouched = delivery.cycle === 1 && delivery.attempt_count === 0;
   const byState: Readonly<Record<Delivery["state"], Date | null | undefined>> = {
-    QUEUED: untouched ? delivery.createdAt : undefined,
+    QUEUED: untouched ? delivery.created_at : undefined,
     RETRYING: undefined,
-    DELIVERED: delivery.deliveredAt,
-    DEAD_LETTERED: delivery.deadLetteredAt,
-    EXPIRED: delivery.expiresAt,
+    DELIVERED: delivery.delivered_at,
+    DEAD_LETTERED: delivery.dead_lettered_at,
+    EXPIRED: delivery.expires_at,
     CANCELLED: undefined,
   };
   return byState[delivery.state];
@@ -111,7 +116,8 @@ export class DeliveryStream {
   resume(newest: readonly Delivery[], lookedMs: number): void {
     const sinceMs = this.#sinceMs ?? lookedMs;
     const oldest = newest.at(-1);
-    this.#complete = newest.length < FOLLOWED || oldest === undefined || oldest.createdAt.getTime() < sinceMs;
+    this.#complete =
+      newest.length < FOLLOWED || oldest === undefined || oldest.created_at.getTime() < sinceMs;
     this.push(newest.filter((delivery) => mayHaveChanged(delivery, sinceMs)).toReversed(), lookedMs);
   }
 

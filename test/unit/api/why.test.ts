@@ -46,18 +46,18 @@ const endpoint = {
 
 const delivery = {
   id: "dlv_1",
-  eventId: "evt_1",
-  eventType: "order.paid",
-  endpointId: "ep_1",
+  event_id: "evt_1",
+  event_type: "order.paid",
+  endpoint_id: "ep_1",
   state: "QUEUED",
   reason: null,
   cycle: 1,
-  attemptCount: 0,
-  nextAttemptAt: null,
-  carrier: null,
-  createdAt: ago(90),
-  deliveredAt: null,
-  expiresAt: null,
+  attempt_count: 0,
+  next_attempt_at: null,
+  workflow_id: null,
+  created_at: ago(90),
+  delivered_at: null,
+  expires_at: null,
 } as unknown as Delivery;
 
 const queued: DeliveryFacts = {
@@ -69,10 +69,16 @@ const queued: DeliveryFacts = {
   verificationPause: undefined,
   waitingBefore: 7,
 };
-const failed = { startedAt: ago(60), durationMs: 20, status: 503, error: "status" as const };
+const failed = { started_at: ago(60), duration_ms: 20, status: 503, error: "status" as const };
 const retrying: DeliveryFacts = {
   ...queued,
-  delivery: { ...delivery, state: "RETRYING", attemptCount: 3, nextAttemptAt: ahead(65), carrier: "dlv_1" },
+  delivery: {
+    ...delivery,
+    state: "RETRYING",
+    attempt_count: 3,
+    next_attempt_at: ahead(65),
+    workflow_id: "dlv_1",
+  },
   attempts: [failed],
 };
 
@@ -84,7 +90,12 @@ describe("a delivery", () => {
       around,
       ["accepted 2026-11-25 02:58:30 UTC (1 min 30 s ago)", "7 of the tenant's deliveries"],
     ],
-    ["attempt_in_progress", { ...queued, delivery: { ...delivery, carrier: "dlv_1" } }, around, ["claimed"]],
+    [
+      "attempt_in_progress",
+      { ...queued, delivery: { ...delivery, workflow_id: "dlv_1" } },
+      around,
+      ["claimed"],
+    ],
     ["tenant_held", queued, held, ["on hold since", "signet tenant release ten_1"]],
     ["tenant_erased", queued, { ...held, tenant: { ...tenant, erased_at: ago(9) } }, ["erased"]],
     ["no_worker", queued, noWorker, ["No worker is alive", "5 min ago", "signet worker"]],
@@ -134,7 +145,7 @@ describe("a delivery", () => {
     ["endpoint_deleted", { ...queued, endpoint: undefined }, around, ["endpoint ep_1", "deleted"]],
     [
       "rate_limited",
-      { ...queued, endpoint: { ...endpoint, rateLimit: 5 }, delivery: { ...delivery, carrier: "dlv_1" } },
+      { ...queued, endpoint: { ...endpoint, rateLimit: 5 }, delivery: { ...delivery, workflow_id: "dlv_1" } },
       around,
       ["5 deliveries per second"],
     ],
@@ -156,13 +167,16 @@ describe("a delivery", () => {
     ],
     [
       "retry_overdue",
-      { ...retrying, delivery: { ...retrying.delivery, nextAttemptAt: ago(120) } },
+      { ...retrying, delivery: { ...retrying.delivery, next_attempt_at: ago(120) } },
       around,
       ["was due", "2 min ago", "workers are behind", "signet doctor"],
     ],
     [
       "attempt_in_progress",
-      { ...retrying, attempts: [failed, { startedAt: ago(1), durationMs: null, status: null, error: null }] },
+      {
+        ...retrying,
+        attempts: [failed, { started_at: ago(1), duration_ms: null, status: null, error: null }],
+      },
       around,
       ["An attempt is in progress now."],
     ],
@@ -174,8 +188,8 @@ describe("a delivery", () => {
           ...retrying.delivery,
           state: "DEAD_LETTERED",
           reason: "attempts_exhausted",
-          attemptCount: 17,
-          expiresAt: ahead(86_400 * 6),
+          attempt_count: 17,
+          expires_at: ahead(86_400 * 6),
         },
       },
       // A hold or a missing worker changes nothing for a delivery that has ended.
@@ -184,7 +198,7 @@ describe("a delivery", () => {
     ],
     [
       "delivered",
-      { ...retrying, delivery: { ...retrying.delivery, state: "DELIVERED", deliveredAt: ago(30) } },
+      { ...retrying, delivery: { ...retrying.delivery, state: "DELIVERED", delivered_at: ago(30) } },
       noWorker,
       ["delivered", "1 min after its acceptance"],
     ],

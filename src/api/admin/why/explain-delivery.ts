@@ -20,7 +20,7 @@ import {
 export interface DeliveryFacts {
   readonly delivery: Delivery;
   /** Oldest first. */
-  readonly attempts: readonly Pick<StoredAttempt, "startedAt" | "durationMs" | "status" | "error">[];
+  readonly attempts: readonly Pick<StoredAttempt, "started_at" | "duration_ms" | "status" | "error">[];
   /** Undefined if it is deleted. */
   readonly endpoint: Endpoint | undefined;
   /** Until when the endpoint's deliveries leave one after another; undefined if it is not slow. */
@@ -34,18 +34,18 @@ export interface DeliveryFacts {
 }
 
 function attemptsText({ delivery, attempts }: DeliveryFacts, now: Date): string {
-  const last = attempts.findLast(({ durationMs }) => durationMs !== null);
+  const last = attempts.findLast(({ duration_ms: durationMs }) => durationMs !== null);
   if (last === undefined) {
     return "It had no attempt yet.";
   }
   const cycle = delivery.cycle > 1 ? `, cycle ${delivery.cycle}` : "";
   const result = last.error === null ? `the receiver answered ${last.status}` : failureText(last);
-  return `The last attempt (${delivery.attemptCount} of ${ATTEMPT_MAX}${cycle}) began ${instantText(last.startedAt, now)}: ${result}.`;
+  return `The last attempt (${delivery.attempt_count} of ${ATTEMPT_MAX}${cycle}) began ${instantText(last.started_at, now)}: ${result}.`;
 }
 
 /** Returns why an ended delivery ended; undefined if it is open. */
 function ended({ delivery }: DeliveryFacts, { now }: Surroundings): Explanation | undefined {
-  const { state, reason, expiresAt, deliveredAt } = delivery;
+  const { state, reason, expires_at: expiresAt, delivered_at: deliveredAt } = delivery;
   switch (state) {
     case "DELIVERED":
       return {
@@ -55,7 +55,7 @@ function ended({ delivery }: DeliveryFacts, { now }: Surroundings): Explanation 
           deliveredAt === null
             ? []
             : [
-                `It was delivered ${instantText(deliveredAt, now)}, ${lengthText(deliveredAt.getTime() - delivery.createdAt.getTime())} after its acceptance.`,
+                `It was delivered ${instantText(deliveredAt, now)}, ${lengthText(deliveredAt.getTime() - delivery.created_at.getTime())} after its acceptance.`,
               ],
         advice: "Nothing is to be done.",
       };
@@ -145,7 +145,7 @@ function stoppedByEndpoint(
 /** Explains a delivery that waits for its first attempt. */
 function queued(facts: DeliveryFacts, { now }: Surroundings): Explanation {
   const { delivery, endpoint, slowUntil, waitingBefore } = facts;
-  if (endpoint?.rateLimit != null && delivery.carrier !== null) {
+  if (endpoint?.rateLimit != null && delivery.workflow_id !== null) {
     return {
       cause: "rate_limited",
       waitsUntil: null,
@@ -166,7 +166,7 @@ function queued(facts: DeliveryFacts, { now }: Surroundings): Explanation {
       advice: "The receiver must answer within a second. Nothing is lost meanwhile.",
     };
   }
-  if (delivery.carrier !== null) {
+  if (delivery.workflow_id !== null) {
     return {
       cause: "attempt_in_progress",
       waitsUntil: null,
@@ -185,8 +185,8 @@ function queued(facts: DeliveryFacts, { now }: Surroundings): Explanation {
 
 /** Explains a delivery that waits for another attempt. */
 function retrying({ delivery, attempts }: DeliveryFacts, { now }: Surroundings): Explanation {
-  const next = delivery.nextAttemptAt;
-  if (attempts.at(-1)?.durationMs === null) {
+  const next = delivery.next_attempt_at;
+  if (attempts.at(-1)?.duration_ms === null) {
     return {
       cause: "attempt_in_progress",
       waitsUntil: null,
@@ -194,7 +194,7 @@ function retrying({ delivery, attempts }: DeliveryFacts, { now }: Surroundings):
       advice: "Wait for its result.",
     };
   }
-  const number = delivery.attemptCount + 1;
+  const number = delivery.attempt_count + 1;
   if (next === null || next.getTime() < now.getTime() - OVERDUE_AFTER_MS) {
     return {
       cause: "retry_overdue",
@@ -226,7 +226,7 @@ export function explainDelivery(facts: DeliveryFacts, around: Surroundings): Exp
     stoppedByPause(
       {
         pause: facts.pause,
-        workflowId: delivery.carrier ?? "",
+        workflowId: delivery.workflow_id ?? "",
         subject: "Its workflow",
         effect: "no attempt is made",
         meanwhile: "A request to attempt it now waits, too; a cancellation has effect at once.",
@@ -236,11 +236,11 @@ export function explainDelivery(facts: DeliveryFacts, around: Surroundings): Exp
     stoppedByEndpoint(facts, around) ??
     stoppedByService(around, delivery.state === "RETRYING") ??
     (delivery.state === "QUEUED" ? queued(facts, around) : retrying(facts, around));
-  const to = endpoint === undefined ? `endpoint ${delivery.endpointId}` : endpointText(endpoint);
+  const to = endpoint === undefined ? `endpoint ${delivery.endpoint_id}` : endpointText(endpoint);
   return {
     ...cause,
     happened: [
-      `Delivery ${delivery.id} of ${delivery.eventType} to ${to} was accepted ${instantText(delivery.createdAt, around.now)} and is ${delivery.state}.`,
+      `Delivery ${delivery.id} of ${delivery.event_type} to ${to} was accepted ${instantText(delivery.created_at, around.now)} and is ${delivery.state}.`,
       ...(isOpen || delivery.state === "DEAD_LETTERED" ? [attemptsText(facts, around.now)] : []),
       ...cause.happened,
     ],

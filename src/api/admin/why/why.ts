@@ -116,13 +116,13 @@ function explainers({ pool, findPause }: WhyServices): Readonly<Record<Explained
       const delivery = found(await findDelivery(db, { tenantId, id, now: around.now }), "delivery");
       const page = { after: { cycle: delivery.cycle - 1, attempt: ATTEMPTS_MAX }, limit: ATTEMPTS_MAX };
       const isOpen = delivery.state === "QUEUED" || delivery.state === "RETRYING";
-      const endpoint = await findEndpoint(db, tenantId, delivery.endpointId);
+      const endpoint = await findEndpoint(db, tenantId, delivery.endpoint_id);
       const facts = {
         delivery,
         attempts: await listAttempts(db, { tenantId, deliveryId: id }, page),
         endpoint,
-        slowUntil: await slowUntil(delivery.endpointId, around),
-        pause: await pauseOf(isOpen ? delivery.carrier : null, around),
+        slowUntil: await slowUntil(delivery.endpoint_id, around),
+        pause: await pauseOf(isOpen ? delivery.workflow_id : null, around),
         verificationPause: await pauseOfPings(isOpen ? endpoint : undefined, around),
         waitingBefore: delivery.state === "QUEUED" ? await countWaitingBefore(db, tenantId, id) : 0,
       };

@@ -1,39 +1,44 @@
 /** A tenant's deliveries: lists, attempts, dead letters, replay. */
-import type { AttemptError, DeliveryReason, DeliveryState } from "../../../domain/delivery.ts";
+import type { AttemptError, DeadLetterReason } from "../../../domain/delivery.ts";
 import { idAt, idDay } from "../../../domain/ids.ts";
 import type { Queryable } from "../../pool.ts";
+import type { Row } from "../../rows.ts";
 import { raw, sql, type Statement } from "../../sql.ts";
 import { deadLettersOf, type DeliveryFilter, partsOf, selectDeliveries } from "./delivery-filter.ts";
 import { type EndpointAgainst, endpointAgainst } from "../endpoints/endpoints.ts";
 import { notifyOutbox } from "./events.ts";
 import { atPlace, type BoundedRows, type Onward, READ_MAX, readBounded } from "../page.ts";
 
-export interface Delivery {
-  readonly id: string;
-  readonly eventId: string;
-  readonly eventType: string;
-  readonly endpointId: string;
-  readonly state: DeliveryState;
-  readonly reason: DeliveryReason | null;
-  readonly cycle: number;
-  readonly attemptCount: number;
-  readonly nextAttemptAt: Date | null;
-  readonly lastStatus: number | null;
-  readonly lastError: AttemptError | null;
-  readonly carrier: string | null;
-  readonly createdAt: Date;
-  readonly deliveredAt: Date | null;
-  readonly deadLetteredAt: Date | null;
-  readonly expiresAt: Date | null;
+/** A delivery without its parts that only the engine reads. */
+export interface Delivery extends Row<
+  "deliveries",
+  | "id"
+  | "event_id"
+  | "event_type"
+  | "endpoint_id"
+  | "state"
+  | "reason"
+  | "cycle"
+  | "attempt_count"
+  | "next_attempt_at"
+  | "last_status"
+  | "created_at"
+  | "delivered_at"
+  | "dead_lettered_at"
+  | "expires_at"
+> {
+  readonly last_error: AttemptError | null;
+  /** The column `carrier`. */
+  readonly workflow_id: string | null;
 }
 
 /** Columns of a delivery. A dead letter counts as EXPIRED after its week, even if that is not stored. */
 function columns(now: Date): Statement {
-  return sql`d.id, d.event_id AS "eventId", d.event_type AS "eventType", d.endpoint_id AS "endpointId",
+  return sql`d.id, d.event_id, d.event_type, d.endpoint_id,
     CASE WHEN d.state = 'DEAD_LETTERED' AND d.expires_at <= ${now} THEN 'EXPIRED' ELSE d.state END AS state,
-    d.reason, d.cycle, d.attempt_count AS "attemptCount", d.next_attempt_at AS "nextAttemptAt",
-    d.last_status AS "lastStatus", d.last_error AS "lastError", d.carrier, d.created_at AS "createdAt",
-    d.delivered_at AS "deliveredAt", d.dead_lettered_at AS "deadLetteredAt", d.expires_at AS "expiresAt"`;
+    d.reason, d.cycle, d.attempt_count, d.next_attempt_at,
+    d.last_status, d.last_error, d.carrier AS workflow_id, d.created_at,
+    d.delivered_at, d.dead_lettered_at, d.expires_at`;
 }
 
 export async function findDelivery(
@@ -96,8 +101,17 @@ export async function listDeliveries(db: Queryable, page: DeliveryPage): Promise
   return await readBounded(reader, { after, limit });
 }
 
+/** A delivery in the dead-letter queue. */
+export interface DeadDelivery extends Delivery {
+  readonly reason: DeadLetterReason | null;
+}
+
+export function isDead(delivery: Delivery): delivery is DeadDelivery {
+  return delivery.state === "DEAD_LETTERED";
+}
+
 /** A dead letter with its place in the queue, which is in the order of death. */
-export interface QueuedLetter extends Delivery {
+export interface QueuedLetter extends DeadDelivery {
   /** Microseconds since 1970 at which it died, and its id. */
   readonly place: string;
 }
@@ -142,10 +156,10 @@ export async function findOldestLetter(
     endpointId,
     now,
   }: { readonly tenantId: string; readonly endpointId: string | undefined; readonly now: Date },
-): Promise<Pick<Delivery, "deadLetteredAt" | "expiresAt"> | undefined> {
+): Promise<Pick<Delivery, "dead_lettered_at" | "expires_at"> | undefined> {
   // What has expired leaves the queue within seconds, so few rows are skipped.
-  const { rows } = await db.query<Pick<Delivery, "deadLetteredAt" | "expiresAt">>(
-    sql`SELECT d.dead_lettered_at AS "deadLetteredAt", d.expires_at AS "expiresAt" FROM (
+  const { rows } = await db.query<Pick<Delivery, "dead_lettered_at" | "expires_at">>(
+    sql`SELECT d.dead_lettered_at, d.expires_at FROM (
         SELECT * FROM deliveries d WHERE ${deadLettersOf({ tenantId, filter: { endpointId }, now })}
         ORDER BY d.dead_lettered_at, d.id LIMIT ${READ_MAX}
       ) d WHERE d.expires_at > ${now} ORDER BY d.dead_lettered_at, d.id LIMIT 1`,
@@ -153,19 +167,15 @@ export async function findOldestLetter(
   return rows[0];
 }
 
-export interface StoredAttempt {
-  readonly id: string;
-  readonly cycle: number;
-  readonly attempt: number;
-  readonly startedAt: Date;
-  /** Null while the request is under way. */
-  readonly durationMs: number | null;
-  readonly status: number | null;
+/**
+ * An attempt. Its duration is null while the request is under way. `response` is sealed beside the event's content,
+ * `response_body` is not sealed, for events from before contents were sealed.
+ */
+export interface StoredAttempt extends Row<
+  "attempts",
+  "id" | "cycle" | "attempt" | "started_at" | "duration_ms" | "status" | "response_body" | "response"
+> {
   readonly error: AttemptError | null;
-  /** Unsealed, for events from before contents were sealed. */
-  readonly responseBody: string | null;
-  /** Sealed beside the event's content. */
-  readonly response: Buffer | null;
   /** Whether a resend began its cycle. */
   readonly resent: boolean;
 }
@@ -191,8 +201,8 @@ export async function listAttempts(
           first_response AS response
         FROM deliveries WHERE day = $1 AND id = $2 AND tenant_id = $3 AND first_duration_ms IS NOT NULL
       )
-      SELECT id, cycle, attempt, started_at AS "startedAt", duration_ms AS "durationMs", status, error,
-        response_body AS "responseBody", response,
+      SELECT id, cycle, attempt, started_at, duration_ms, status, error,
+        response_body, response,
         coalesce((SELECT resent_cycles @> a.cycle FROM deliveries WHERE day = $1 AND id = $2 AND tenant_id = $3), false) AS resent
       FROM (
         SELECT * FROM delivered

@@ -12,7 +12,7 @@ import { SimulatedTime } from "../../../support/simulated-time.ts";
 const time = new SimulatedTime();
 
 function delivery(id: string, attemptCount = 0): Delivery {
-  return { id, state: "QUEUED", cycle: 1, attemptCount, nextAttemptAt: null } as Delivery;
+  return { id, state: "QUEUED", cycle: 1, attempt_count: attemptCount, next_attempt_at: null } as Delivery;
 }
 
 test("a client that does not read costs a bounded buffer, with the newest state of each delivery", async () => {
@@ -25,7 +25,7 @@ test("a client that does not read costs a bounded buffer, with the newest state 
   }
   const kept = await stream.take(0);
   expect(kept).toHaveLength(FOLLOWED);
-  expect(kept.at(-1)).toMatchObject({ id: `d${FOLLOWED + 49}`, attemptCount: 3 });
+  expect(kept.at(-1)).toMatchObject({ id: `d${FOLLOWED + 49}`, attempt_count: 3 });
   expect(await stream.take(0)).toEqual([]);
 });
 
@@ -33,14 +33,14 @@ test("a resumed stream sends what may have changed since its position, and wheth
   const at = (minutes: number): Date => new Date(minutes * 60_000);
   const since = 60 * 60_000;
   const rows: Delivery[] = [
-    { ...delivery("new"), createdAt: at(61) },
-    { ...delivery("retrying", 3), state: "RETRYING", createdAt: at(10) },
-    { ...delivery("cancelled", 3), state: "CANCELLED", createdAt: at(9) },
-    { ...delivery("replayed"), cycle: 2, createdAt: at(8) },
-    { ...delivery("late"), state: "DELIVERED", createdAt: at(7), deliveredAt: at(58) },
-    { ...delivery("long delivered"), state: "DELIVERED", createdAt: at(6), deliveredAt: at(7) },
-    { ...delivery("long dead"), state: "DEAD_LETTERED", createdAt: at(5), deadLetteredAt: at(7) },
-    { ...delivery("known"), createdAt: at(4) },
+    { ...delivery("new"), created_at: at(61) },
+    { ...delivery("retrying", 3), state: "RETRYING", created_at: at(10) },
+    { ...delivery("cancelled", 3), state: "CANCELLED", created_at: at(9) },
+    { ...delivery("replayed"), cycle: 2, created_at: at(8) },
+    { ...delivery("late"), state: "DELIVERED", created_at: at(7), delivered_at: at(58) },
+    { ...delivery("long delivered"), state: "DELIVERED", created_at: at(6), delivered_at: at(7) },
+    { ...delivery("long dead"), state: "DEAD_LETTERED", created_at: at(5), dead_lettered_at: at(7) },
+    { ...delivery("known"), created_at: at(4) },
   ];
   const stream = new DeliveryStream(time, since);
   expect(stream.resuming).toBe(true);
@@ -51,7 +51,7 @@ test("a resumed stream sends what may have changed since its position, and wheth
 
   const overrun = new DeliveryStream(time, since);
   overrun.resume(
-    Array.from({ length: FOLLOWED }, (_, index) => ({ ...delivery(`d${index}`), createdAt: at(61) })),
+    Array.from({ length: FOLLOWED }, (_, index) => ({ ...delivery(`d${index}`), created_at: at(61) })),
     since + 1_000,
   );
   expect(overrun.complete).toBe(false);
@@ -88,7 +88,7 @@ test("any number of clients of a tenant cost one query per turn", async () => {
   await time.advance(1_000);
   const sent = await taken;
   // The first read is the initial state; the second sends the change to every client.
-  expect(sent.map((rows) => rows[0]?.attemptCount)).toEqual(all.map(() => 2));
+  expect(sent.map((rows) => rows[0]?.attempt_count)).toEqual(all.map(() => 2));
   expect(reads).toBe(2);
   await streams.close();
   expect(all.every(({ ended }) => ended)).toBe(true);

@@ -1,0 +1,14 @@
+import { readFile } from "node:fs/promises";
+import { Client } from "pg";
+import { expect, test } from "vitest";
+import { ROW_TYPES, rowTypes } from "../../../docs/row-types.ts";
+import { useTestDatabase } from "../../support/services.ts";
+
+const database = useTestDatabase();
+
+test("the types of rows match the migrated schema: run `npm run docs` when this fails", async () => {
+  const client = new Client({ connectionString: database.adminUrl });
+  await client.connect();
+  expect(await rowTypes(client)).toBe(await readFile(ROW_TYPES, "utf8"));
+  await client.end();
+});
