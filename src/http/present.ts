@@ -1,9 +1,15 @@
 /** Wire forms of rows. A row is named like its columns, so its wire form follows from the schema. */
 import type { Static, TProperties, Type } from "typebox";
-import { withRawMember } from "./raw-json.ts";
+import { spliceMember } from "./raw-json.ts";
 
 /** What a row holds for a member: a `Date` for a string that is an instant, otherwise the member itself. */
-type Stored<Member> = Member extends string ? (string extends Member ? Member | Date : Member) : Member;
+type Stored<Member> = Member extends string
+  ? string extends Member
+    ? Member | Date
+    : Member
+  : Member extends readonly (infer Item)[]
+    ? readonly Item[]
+    : Member;
 
 /** The rows that a schema's wire form can be made from. They may have further members. */
 export type RowOf<Properties extends TProperties> = {
@@ -36,15 +42,17 @@ export function presenter<Properties extends TProperties>(
 }
 
 /**
- * Returns the function that writes a row as JSON, with one member that is JSON text already. This member is the last.
+ * Returns the function that writes a row as JSON, with members that are JSON text already. These are the last.
  *
- * @param raw its name in the schema
+ * @param raw their names in the schema
  */
 export function jsonPresenter<Properties extends TProperties, Raw extends keyof Properties & string>(
   schema: Type.TObject<Properties>,
-  raw: Raw,
-): (row: RowOf<Omit<Properties, Raw>>, json: string) => string {
-  const { [raw]: _raw, ...properties } = schema.properties;
+  ...raw: readonly Raw[]
+): (row: RowOf<Omit<Properties, Raw>>, texts: Readonly<Record<Raw, string>>) => string {
+  const others = Object.entries(schema.properties).filter(([name]) => !raw.some((each) => each === name));
+  const properties = Object.fromEntries(others) as unknown as Omit<Properties, Raw>;
   const present = presenter<Omit<Properties, Raw>>({ ...schema, properties });
-  return (row, json) => withRawMember(present(row) as Readonly<Record<string, unknown>>, raw, json);
+  return (row, texts) =>
+    raw.reduce((text, name) => spliceMember(text, name, texts[name]), JSON.stringify(present(row)));
 }

@@ -394,4 +394,12 @@ export const RECORDS: readonly Mutant[] = [
     replace: "BigInt(upto) < 0n",
     caughtBy: "test/integration/api/cells.test.ts",
   },
+  {
+    name: "instants-in-another-form",
+    breaks: "Instants on the wire are RFC 3339, in UTC with milliseconds (contract 1)",
+    file: "src/http/present.ts",
+    find: "value.toISOString()",
+    replace: "value.toUTCString()",
+    caughtBy: "test/unit/http/present.test.ts",
+  },
 ];

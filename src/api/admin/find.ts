@@ -1,17 +1,12 @@
 /** Finds tenants' objects by id, name, client id or URL, over all tenants. */
 import { type Static, Type } from "typebox";
-import {
-  findById,
-  type Found,
-  FOUND_KINDS,
-  kindOfId,
-  searchText,
-} from "../../database/repositories/operator-finds.ts";
+import { findById, FOUND_KINDS, kindOfId, searchText } from "../../database/repositories/operator-finds.ts";
 import type { OperatorIdentity } from "../../domain/identity.ts";
 import { Closed, Id, List, Nullable, OneOf, Resource, TextLine } from "../../http/common.ts";
 import type { SignetServer } from "../../http/types.ts";
 import { operation } from "../openapi/operation.ts";
 import type { AdminServices } from "./services.ts";
+import { presenter } from "../../http/present.ts";
 
 /** Minimum length of a searched text, in characters. */
 const TEXT_MIN = 3;
@@ -38,9 +33,7 @@ export interface Search {
   readonly requestId: string;
 }
 
-function presentFound({ tenantId, tenantName, ...row }: Found): Static<typeof FoundItem> {
-  return { ...row, tenant_id: tenantId, tenant_name: tenantName };
-}
+const toFoundItem = presenter(FoundItem);
 
 /** Finds an id or a text, on record. The entry names what was found by id, never the text. */
 export async function findOnRecord(
@@ -49,11 +42,11 @@ export async function findOnRecord(
 ): Promise<Static<typeof FoundItem>[]> {
   const byId = kindOfId(text) === undefined ? undefined : await findById(pool, text);
   const read = { operatorId: operator.id, operation: "find", requestId };
-  await readAudit.noteTenant({ ...read, tenantId: byId?.tenantId ?? null, target: byId?.id ?? null });
+  await readAudit.noteTenant({ ...read, tenantId: byId?.tenant_id ?? null, target: byId?.id ?? null });
   if (kindOfId(text) !== undefined) {
-    return byId === undefined ? [] : [presentFound(byId)];
+    return byId === undefined ? [] : [toFoundItem(byId)];
   }
-  return (await searchText(pool, text, limit)).map(presentFound);
+  return (await searchText(pool, text, limit)).map(toFoundItem);
 }
 
 export function registerFind(server: SignetServer, services: FindServices): void {

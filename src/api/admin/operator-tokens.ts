@@ -19,7 +19,7 @@ import {
   IssuedOperatorToken,
   NewOperatorToken,
   OperatorToken,
-  presentOperatorToken,
+  toOperatorToken,
 } from "../schemas/operators.ts";
 import { operation } from "../openapi/operation.ts";
 import type { SignetServer } from "../../http/types.ts";
@@ -74,7 +74,7 @@ function registerIssue(server: SignetServer, { commit, pepper, clock, randomByte
         });
         const details = { token_id: row.id, expires_at: row.expires_at.toISOString() };
         return {
-          answer: { ...presentOperatorToken(row), token },
+          answer: { ...toOperatorToken(row), token },
           entry: { tenant: null, target: operator.id, details },
         };
       });
@@ -100,7 +100,7 @@ function registerList(server: SignetServer, { pool }: AdminServices): void {
     async (request) => {
       const operator = found(await findOperator(pool, request.params.id), "operator");
       const page = readPage(request);
-      return toPage((await listOperatorTokens(pool, operator.id, page)).map(presentOperatorToken), page);
+      return toPage((await listOperatorTokens(pool, operator.id, page)).map(toOperatorToken), page);
     },
   );
 }

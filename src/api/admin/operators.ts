@@ -14,7 +14,7 @@ import { found, SignetError } from "../../domain/errors.ts";
 import { requireWayIn } from "../../tokens/operators/last-way-in.ts";
 import { readPage, toPage } from "../pagination.ts";
 import { Closed, IdempotencyHeaders, IdParams, Page, PageQuery } from "../../http/common.ts";
-import { NewOperator, Operator, OperatorChange, presentOperator, ReasonGiven } from "../schemas/operators.ts";
+import { NewOperator, Operator, OperatorChange, toOperator, ReasonGiven } from "../schemas/operators.ts";
 import { operation } from "../openapi/operation.ts";
 import type { SignetServer } from "../../http/types.ts";
 import type { AdminServices } from "./services.ts";
@@ -76,7 +76,7 @@ function registerCreation(server: SignetServer, { commit, clock, randomBytes }: 
           nowMs,
         });
         return {
-          answer: presentOperator(row),
+          answer: toOperator(row),
           entry: { tenant: null, target: row.id, details: auditable(row) },
         };
       });
@@ -99,7 +99,7 @@ function registerReads(server: SignetServer, { pool }: AdminServices): void {
     }),
     async (request) => {
       const page = readPage(request);
-      return toPage((await listOperators(pool, page)).map(presentOperator), page);
+      return toPage((await listOperators(pool, page)).map(toOperator), page);
     },
   );
 
@@ -114,7 +114,7 @@ function registerReads(server: SignetServer, { pool }: AdminServices): void {
       params: IdParams("operator"),
       response: { 200: Operator },
     }),
-    async ({ params }) => presentOperator(found(await findOperator(pool, params.id), "operator")),
+    async ({ params }) => toOperator(found(await findOperator(pool, params.id), "operator")),
   );
 }
 
@@ -147,7 +147,7 @@ function registerChange(server: SignetServer, { commit, clock, bootstrap }: Admi
           await requireWayIn(db, clock.now());
         }
         const details = { before: auditable(before), after: auditable(row) };
-        return { answer: presentOperator(row), entry: { tenant: null, target: row.id, details } };
+        return { answer: toOperator(row), entry: { tenant: null, target: row.id, details } };
       });
     },
   );
@@ -179,14 +179,14 @@ function registerRevocation(server: SignetServer, { commit, clock, bootstrap }: 
         await lockOperators(db);
         const before = found(await findOperator(db, request.params.id), "operator");
         if (before.state === "REVOKED") {
-          return { answer: presentOperator(before) };
+          return { answer: toOperator(before) };
         }
         const row = await revokeOperator(db, before.id, nowMs);
         if (!bootstrap) {
           await requireWayIn(db, nowMs);
         }
         return {
-          answer: presentOperator(row),
+          answer: toOperator(row),
           entry: { tenant: null, target: row.id, reason, details: auditable(before) },
         };
       });

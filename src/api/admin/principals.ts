@@ -3,7 +3,6 @@ import {
   findPrincipal,
   insertPrincipal,
   listPrincipals,
-  type PrincipalRow,
   reprovisionPrincipal,
 } from "../../database/repositories/tokens/principals.ts";
 import { findTenant } from "../../database/repositories/tenants.ts";
@@ -27,6 +26,7 @@ import { authorOf } from "./author.ts";
 import { principalToChange, tenantToChange } from "./to-change.ts";
 import { registerMemberRoutes } from "./member-routes.ts";
 import type { AdminServices } from "./services.ts";
+import { presenter } from "../../http/present.ts";
 
 const Environment = OneOf(["production", "development"]);
 
@@ -50,13 +50,7 @@ const NewPrincipal = Body("PrincipalInput", {
   environment: Environment,
 });
 
-function presentPrincipal(row: PrincipalRow) {
-  return {
-    ...row,
-    provisioned_at: row.provisioned_at.toISOString(),
-    created_at: row.created_at.toISOString(),
-  };
-}
+const toPrincipal = presenter(Principal);
 
 export function registerPrincipalRoutes(server: SignetServer, services: AdminServices): void {
   const { pool, commit, clock, randomBytes } = services;
@@ -99,7 +93,7 @@ export function registerPrincipalRoutes(server: SignetServer, services: AdminSer
           ]);
         }
         const details = { role_id: roleId, environment, scopes: row.scopes };
-        return { answer: presentPrincipal(row), entry: { tenant: tenantId, target: id, details } };
+        return { answer: toPrincipal(row), entry: { tenant: tenantId, target: id, details } };
       });
       return await reply.code(201).send(answer);
     },
@@ -111,10 +105,10 @@ export function registerPrincipalRoutes(server: SignetServer, services: AdminSer
     listed: Principal,
     schema: Principal,
     findParent: async (id) => await findTenant(pool, id),
-    list: async (id, page) => (await listPrincipals(pool, id, page)).map(presentPrincipal),
+    list: async (id, page) => (await listPrincipals(pool, id, page)).map(toPrincipal),
     find: async (id) => await findPrincipal(pool, id),
     parentOf: (row) => row.tenant_id,
-    present: presentPrincipal,
+    present: toPrincipal,
   });
 
   registerReprovision(server, services);
@@ -154,7 +148,7 @@ function registerReprovision(server: SignetServer, { commit, clock }: AdminServi
           ]);
         }
         const details = { role_id: row.role_id, before, after: row.scopes };
-        return { answer: presentPrincipal(row), entry: { tenant: tenant_id, target, details } };
+        return { answer: toPrincipal(row), entry: { tenant: tenant_id, target, details } };
       }),
   );
 }

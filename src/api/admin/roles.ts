@@ -4,7 +4,6 @@ import {
   insertRole,
   listRoles,
   lockRole,
-  type RoleRow,
   updateRoleScopes,
 } from "../../database/repositories/tokens/roles.ts";
 import { findTenant, type TenantRow } from "../../database/repositories/tenants.ts";
@@ -26,6 +25,7 @@ import type { SignetServer } from "../../http/types.ts";
 import { tenantToChange } from "./to-change.ts";
 import { registerMemberRoutes } from "./member-routes.ts";
 import type { AdminServices } from "./services.ts";
+import { presenter } from "../../http/present.ts";
 
 const Scopes = Type.Array(Scope, { minItems: 1, maxItems: SCOPES_MAX });
 
@@ -37,9 +37,7 @@ const Role = Resource("Role", {
   created_at: Timestamp,
 });
 
-function presentRole(row: RoleRow) {
-  return { ...row, created_at: row.created_at.toISOString() };
-}
+const toRole = presenter(Role);
 
 /** Returns the scopes to store. @throws SignetError VALIDATION_FAILED if only the platform's tenant may have a scope */
 function permittedScopes(scopes: readonly string[], tenant: TenantRow): string[] {
@@ -88,7 +86,7 @@ export function registerRoleRoutes(server: SignetServer, services: AdminServices
           nowMs,
         });
         return {
-          answer: presentRole(row),
+          answer: toRole(row),
           entry: { tenant: tenant.id, target: row.id, details: { scopes: row.scopes } },
         };
       });
@@ -102,10 +100,10 @@ export function registerRoleRoutes(server: SignetServer, services: AdminServices
     listed: Role,
     schema: Role,
     findParent: async (id) => await findTenant(pool, id),
-    list: async (id, page) => (await listRoles(pool, id, page)).map(presentRole),
+    list: async (id, page) => (await listRoles(pool, id, page)).map(toRole),
     find: async (id) => await findRole(pool, id),
     parentOf: (row) => row.tenant_id,
-    present: presentRole,
+    present: toRole,
   });
 
   registerRoleUpdate(server, services);
@@ -135,7 +133,7 @@ function registerRoleUpdate(server: SignetServer, { commit }: AdminServices): vo
         const scopes = permittedScopes(request.body.scopes, tenant);
         const row = found(await updateRoleScopes(db, role.id, scopes), "role");
         const details = { before: role.scopes, after: row.scopes };
-        return { answer: presentRole(row), entry: { tenant: tenant.id, target: role.id, details } };
+        return { answer: toRole(row), entry: { tenant: tenant.id, target: role.id, details } };
       }),
   );
 }

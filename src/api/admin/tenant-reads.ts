@@ -45,13 +45,14 @@ import { operation } from "../openapi/operation.ts";
 import { OperatorEvent } from "../schemas/events.ts";
 import { nextCursor, readPage, toPage } from "../pagination.ts";
 import { deliveryFilter } from "../routes/deliveries.ts";
-import { presentHour, Stats } from "../routes/delivery-stats.ts";
+import { toHour, Stats } from "../routes/delivery-stats.ts";
 import {
   Attempt,
   DeadLetterGroup,
   Delivery,
   DeliveryFilters,
   toAttempt,
+  toDeadLetterGroup,
   toDelivery,
 } from "../schemas/deliveries.ts";
 import { Health, presentHealth } from "../schemas/endpoints.ts";
@@ -178,7 +179,7 @@ function readerOfTenant(services: TenantReadServices): Reader {
 /** Returns the reader of one object, whose tenant it finds. */
 function readerOfObject(services: TenantReadServices, noun: "delivery" | "endpoint" | "event"): Reader {
   return async (request, read) => {
-    const { id, tenantId } = found(await findById(services.pool, request.params.id), noun);
+    const { id, tenant_id: tenantId } = found(await findById(services.pool, request.params.id), noun);
     const of = { tenantId, target: id };
     return await readOnRecord(request, of, services, async (db) => await read(db, { tenantId, id }));
   };
@@ -360,15 +361,7 @@ function registerLists(server: SignetServer, services: TenantReadServices): void
     async (request) =>
       await ofTenant(request, async (db, { tenantId }) => {
         const page = { endpointId: undefined, after: undefined, limit: GROUPS_MAX };
-        const groups = await listGroups(db, tenantId, page);
-        return {
-          data: groups.map(({ endpointId, reason, lastError, count }) => ({
-            endpoint_id: endpointId,
-            reason,
-            last_error: lastError,
-            count,
-          })),
-        };
+        return { data: (await listGroups(db, tenantId, page)).map(toDeadLetterGroup) };
       }),
   );
 
@@ -418,7 +411,7 @@ function registerStats(server: SignetServer, services: TenantReadServices): void
     async (request) => {
       const { endpoint_id: endpointId } = request.query;
       const { tenantId } = await ofTenant(request, async (_db, of) => await Promise.resolve(of));
-      return { data: (await stats.of({ tenantId, endpointId })).map(presentHour) };
+      return { data: (await stats.of({ tenantId, endpointId })).map(toHour) };
     },
   );
 }

@@ -19,7 +19,7 @@ import { authorOf } from "./author.ts";
 import { tenantToChange } from "./to-change.ts";
 import { changeOnce } from "./once.ts";
 import type { AdminServices } from "./services.ts";
-import { presentTenant, Tenant } from "./tenants.ts";
+import { toTenant, Tenant } from "./tenants.ts";
 
 const OPERATION = {
   tag: "tenants",
@@ -54,7 +54,7 @@ async function changeTenant(
   const { id } = request.params as { id: string };
   return await changeOnce(request, reply, services, async (db) => {
     await change(db, id);
-    return presentTenant(await tenantIn(db, id));
+    return toTenant(await tenantIn(db, id));
   });
 }
 

@@ -1,12 +1,6 @@
 import { found } from "../../domain/errors.ts";
 import { Type } from "typebox";
-import {
-  findTenant,
-  insertTenant,
-  listTenants,
-  TENANT_STATES,
-  type TenantRow,
-} from "../../database/repositories/tenants.ts";
+import { findTenant, insertTenant, listTenants, TENANT_STATES } from "../../database/repositories/tenants.ts";
 import { newId } from "../../domain/ids.ts";
 import { readPage, toPage } from "../pagination.ts";
 import {
@@ -28,6 +22,7 @@ import {
 import { operation } from "../openapi/operation.ts";
 import type { SignetServer } from "../../http/types.ts";
 import type { AdminServices } from "./services.ts";
+import { presenter } from "../../http/present.ts";
 
 export const Tenant = Resource("Tenant", {
   id: Id("tenant"),
@@ -63,15 +58,7 @@ const NewTenant = Body("TenantInput", {
   platform: Type.Optional(Type.Boolean()),
 });
 
-export function presentTenant(row: TenantRow) {
-  return {
-    ...row,
-    held_at: row.held_at?.toISOString() ?? null,
-    erased_at: row.erased_at?.toISOString() ?? null,
-    erasure_completed_at: row.erasure_completed_at?.toISOString() ?? null,
-    created_at: row.created_at.toISOString(),
-  };
-}
+export const toTenant = presenter(Tenant);
 
 export function registerTenantRoutes(server: SignetServer, services: AdminServices): void {
   const { pool, commit, keyring, clock, randomBytes } = services;
@@ -100,7 +87,7 @@ export function registerTenantRoutes(server: SignetServer, services: AdminServic
       const answer = await commit(request, reply, async (db) => {
         const row = await insertTenant(db, { id, name, region, platform, dataKey, nowMs });
         return {
-          answer: presentTenant(row),
+          answer: toTenant(row),
           entry: { tenant: id, target: id, details: { region, platform } },
         };
       });
@@ -121,7 +108,7 @@ export function registerTenantRoutes(server: SignetServer, services: AdminServic
     }),
     async (request) => {
       const page = readPage(request);
-      return toPage((await listTenants(pool, page, request.query.name)).map(presentTenant), page);
+      return toPage((await listTenants(pool, page, request.query.name)).map(toTenant), page);
     },
   );
 
@@ -137,6 +124,6 @@ export function registerTenantRoutes(server: SignetServer, services: AdminServic
       params: IdParams("tenant"),
       response: { 200: Tenant },
     }),
-    async ({ params }) => presentTenant(found(await findTenant(pool, params.id), "tenant")),
+    async ({ params }) => toTenant(found(await findTenant(pool, params.id), "tenant")),
   );
 }

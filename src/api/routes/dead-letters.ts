@@ -19,6 +19,7 @@ import {
   Delivery,
   DeliveryFilters,
   DeliveryQuery,
+  toDeadLetterGroup,
   toDeadLetterJson,
   toDeadLetterSummary,
   toDelivery,
@@ -31,7 +32,7 @@ import { wireEvent } from "./events.ts";
 import type { Timers } from "../../domain/clock.ts";
 
 function deadLetterJson({ delivery, event }: DeadLetter): string {
-  return toDeadLetterJson(delivery, event === null ? "null" : wireEvent(event));
+  return toDeadLetterJson(delivery, { event: event === null ? "null" : wireEvent(event) });
 }
 
 /** The dependencies of the export's route. */
@@ -122,15 +123,10 @@ function registerGroups(server: SignetServer, deliveries: DeliveryService): void
         limit: page.limit + 1,
       });
       const keyOf = (group: (typeof groups)[number]): string =>
-        `${group.endpointId}/${group.reason}/${group.lastError ?? ""}`;
+        `${group.endpoint_id}/${group.reason}/${group.last_error ?? ""}`;
       const { data, next_cursor } = toPage(groups, page, keyOf);
       return {
-        data: data.map((group) => ({
-          endpoint_id: group.endpointId,
-          reason: group.reason,
-          last_error: group.lastError,
-          count: group.count,
-        })),
+        data: data.map(toDeadLetterGroup),
         next_cursor,
       };
     },

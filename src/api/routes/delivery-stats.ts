@@ -1,11 +1,11 @@
 /** Statistics of deliveries (contract 4.11). */
-import { type Static, Type } from "typebox";
-import type { HourOfDeliveries } from "../../database/repositories/webhooks/delivery-hours.ts";
+import { Type } from "typebox";
 import type { DeliveryService } from "../../webhooks/engine/delivery-service.ts";
 import { Closed, Nullable, Resource, Timestamp } from "../../http/common.ts";
 import { DeliveryQuery } from "../schemas/deliveries.ts";
 import { operation } from "../openapi/operation.ts";
 import type { SignetServer } from "../../http/types.ts";
+import { presenter } from "../../http/present.ts";
 
 const Latency = Nullable(
   Type.Integer({ description: "Milliseconds from acceptance to acknowledgement; null without deliveries" }),
@@ -30,19 +30,7 @@ export const Stats = Resource("DeliveryStats", {
   data: Type.Array(Hour, { description: "24 hours, oldest first" }),
 });
 
-export function presentHour(row: HourOfDeliveries): Static<typeof Hour> {
-  return {
-    hour: row.hour.toISOString(),
-    total: row.total,
-    delivered: row.delivered,
-    dead_lettered: row.deadLettered,
-    attempts: row.attempts,
-    failed_attempts: row.failedAttempts,
-    latency_p50_ms: row.latencyP50Ms,
-    latency_p95_ms: row.latencyP95Ms,
-    complete: row.complete,
-  };
-}
+export const toHour = presenter(Hour);
 
 export function registerDeliveryStats(server: SignetServer, deliveries: DeliveryService): void {
   server.get(
@@ -59,7 +47,7 @@ export function registerDeliveryStats(server: SignetServer, deliveries: Delivery
       response: { 200: Stats },
     }),
     async ({ identity: { tenantId }, query: { endpoint_id: endpointId } }) => ({
-      data: (await deliveries.stats({ tenantId, endpointId })).map(presentHour),
+      data: (await deliveries.stats({ tenantId, endpointId })).map(toHour),
     }),
   );
 }

@@ -14,8 +14,8 @@ import {
   EventTypePatch,
   NewEventType,
   SchemaVersion,
-  wireEventType,
-  wireSchema,
+  toEventTypeJson,
+  toSchemaJson,
 } from "../schemas/event-types.ts";
 import { operation } from "../openapi/operation.ts";
 import type { SignetServer } from "../../http/types.ts";
@@ -79,7 +79,7 @@ function registerCreation(server: SignetServer, eventTypes: EventTypeService): v
         throw validationFailed([{ pointer: "/name", ...RESERVED_TYPE_PROBLEM }]);
       }
       const row = await eventTypes.create({ tenantId, type: name }, changeOf(content));
-      return await sendRaw(reply, 201, wireEventType(row));
+      return await sendRaw(reply, 201, toEventTypeJson(row));
     },
   );
 }
@@ -104,7 +104,7 @@ function registerChanges(server: SignetServer, eventTypes: EventTypeService): vo
     }),
     async ({ identity: { tenantId }, params: { name: type }, body }, reply) => {
       const row = await eventTypes.update({ tenantId, type }, changeOf(body));
-      return await sendRaw(reply, 200, wireEventType(row));
+      return await sendRaw(reply, 200, toEventTypeJson(row));
     },
   );
 
@@ -161,7 +161,7 @@ function registerReads(server: SignetServer, eventTypes: EventTypeService): void
         limit: page.limit + 1,
       });
       const { data, next_cursor: next } = toPage(rows, page, ({ name }) => name);
-      return await sendRaw(reply, 200, rawPage(data.map(wireEventType), next));
+      return await sendRaw(reply, 200, rawPage(data.map(toEventTypeJson), next));
     },
   );
 
@@ -178,7 +178,7 @@ function registerReads(server: SignetServer, eventTypes: EventTypeService): void
       response: { 200: CataloguedType },
     }),
     async ({ identity: { tenantId }, params: { name: type } }, reply) =>
-      await sendRaw(reply, 200, wireEventType(await eventTypes.find({ tenantId, type }))),
+      await sendRaw(reply, 200, toEventTypeJson(await eventTypes.find({ tenantId, type }))),
   );
 }
 
@@ -202,7 +202,7 @@ function registerVersions(server: SignetServer, eventTypes: EventTypeService): v
       const before = page.before === null ? null : Number(page.before);
       const rows = await eventTypes.versions(pair, { before, limit: page.limit + 1 });
       const { data, next_cursor: next } = toPage(rows, page, ({ version }) => String(version));
-      return await sendRaw(reply, 200, rawPage(data.map(wireSchema), next));
+      return await sendRaw(reply, 200, rawPage(data.map(toSchemaJson), next));
     },
   );
 }

@@ -1,6 +1,6 @@
 /** Producer secrets, with which credentials sign events: `/v1/credentials/{id}/signing-secret`. */
 import type { FastifyRequest } from "fastify";
-import { Type } from "typebox";
+import { type Static, Type } from "typebox";
 import type { By } from "../../compliance/append-entry.ts";
 import type { Pepper } from "../../crypto/pepper.ts";
 import type { Pool, PoolClient } from "../../database/pool.ts";
@@ -37,6 +37,7 @@ import { Credential, presentCredential } from "../schemas/credentials.ts";
 import type { Receipts } from "../../revocation/receipts.ts";
 import { operation } from "../openapi/operation.ts";
 import type { SignetServer } from "../../http/types.ts";
+import { presenter } from "../../http/present.ts";
 
 /** Maximum overlap: a week, in seconds, as for an endpoint's secret. */
 const OVERLAP_SECONDS_MAX = 604_800;
@@ -88,18 +89,11 @@ const Revocation = Body("SigningSecretRevocation", {
   reason: Type.Optional(TextLine(256)),
 });
 
-function presentVersion(row: ProducerSecretRow, nowMs: number) {
-  const iso = (date: Date | null): string | null => date?.toISOString() ?? null;
-  const good = isGood(row, new Date(nowMs));
-  return {
-    version: row.version,
-    state: good ? ("GOOD" as const) : row.revoked_at === null ? ("ENDED" as const) : ("REVOKED" as const),
-    fingerprint: row.fingerprint,
-    created_at: row.created_at.toISOString(),
-    last_used_at: iso(row.last_used_at),
-    ends_at: iso(row.ends_at),
-    revoked_at: iso(row.revoked_at),
-  };
+const versionOf = presenter(Version);
+
+function toVersion(row: ProducerSecretRow, nowMs: number): Static<typeof Version> {
+  const state = isGood(row, new Date(nowMs)) ? "GOOD" : row.revoked_at === null ? "ENDED" : "REVOKED";
+  return versionOf({ ...row, state });
 }
 
 type TenantRequest = Pick<FastifyRequest, "id" | "identity" | "routeOptions" | "params">;
@@ -158,7 +152,7 @@ function registerVersions(server: SignetServer, services: ProducerSecretRoutes):
       await tenantTransaction(pool, request.identity.tenantId, async (db) => {
         const row = await credentialOf(db, request);
         const versions = await listProducerSecrets(db, row.tenant_id, row.id);
-        return { data: versions.map((version) => presentVersion(version, clock.now())) };
+        return { data: versions.map((version) => toVersion(version, clock.now())) };
       }),
   );
 
@@ -186,7 +180,7 @@ function registerVersions(server: SignetServer, services: ProducerSecretRoutes):
         const row = await credentialOf(db, request);
         const change = { version, reason, by: byOf(request) };
         const versions = await revokeProducerSecretVersions(db, row, change, services);
-        return { data: versions.map((each) => presentVersion(each, clock.now())) };
+        return { data: versions.map((each) => toVersion(each, clock.now())) };
       }),
   );
 }
@@ -263,7 +257,7 @@ function registerMaking(server: SignetServer, services: ProducerSecretRoutes): v
         return await answerOnce(db, repeatable, services, async () => {
           const change = { overlapSeconds, by: byOf(request) };
           const { row, secret } = await createProducerSecret(db, credential, change, services);
-          return { ...presentVersion(row, clock.now()), secret };
+          return { ...toVersion(row, clock.now()), secret };
         });
       });
       if (replayed) {

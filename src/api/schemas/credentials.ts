@@ -4,6 +4,7 @@ import { OVERDUE_MS, type RotationRules, stateAt } from "../../domain/secret-ver
 import { idPattern } from "../../domain/ids.ts";
 import { Closed, Formed, Id, Nullable, OneOf, Resource, Timestamp } from "../../http/common.ts";
 import { CLIENT_ID_PATTERN } from "../../tokens/credentials/secret-format.ts";
+import { presenter } from "../../http/present.ts";
 
 /** Description of a secret in the response that creates it. */
 export const SECRET_SHOWN =
@@ -68,6 +69,8 @@ const SecretVersion = Resource("SecretVersion", {
   delivered_count: Type.Integer({ description: "How often it was returned as a successor" }),
 });
 
+const versionOf = presenter(SecretVersion);
+
 /** The versions of a credential's secret, newest first. */
 export const SecretVersions = { versions: Type.Array(SecretVersion) };
 
@@ -77,14 +80,12 @@ export interface PresentOptions {
   readonly nowMs: number;
 }
 
-function iso(date: Date | null): string | null {
-  return date === null ? null : date.toISOString();
-}
-
 /** Returns when a replaced credential ended, or null while it still gets tokens. */
 function endOf({ ends_at: endsAt }: CredentialRow, nowMs: number): Date | null {
   return endsAt !== null && endsAt.getTime() <= nowMs ? endsAt : null;
 }
+
+const credentialOf = presenter(Credential);
 
 /** Returns the wire form of a credential's row, with its state at `nowMs` even if that is not stored yet. */
 export function presentCredential(row: CredentialRow, nowMs: number): Credential {
@@ -92,24 +93,12 @@ export function presentCredential(row: CredentialRow, nowMs: number): Credential
   const revokedAt = row.revoked_at ?? endOf(row, nowMs);
   const state = revokedAt === null ? row.state : "REVOKED";
   const rotates = state === "ACTIVE" && row.rotation_mode === "in_band";
-  return {
-    id: row.id,
-    principal_id: row.principal_id,
-    client_id: row.client_id,
-    name: row.name,
+  return credentialOf({
+    ...row,
     state,
-    rotation_mode: row.rotation_mode,
-    san_uri: row.san_uri,
-    certificate_thumbprints: row.certificate_thumbprints,
-    created_at: row.created_at.toISOString(),
-    revoked_at: iso(revokedAt),
-    ends_at: iso(row.ends_at),
-    replaced_by: row.replaced_by,
-    signature_required: row.signature_required,
-    due_at: iso(row.due_at),
-    last_used_at: iso(row.last_used_at),
+    revoked_at: revokedAt,
     overdue: rotates && dueAt + OVERDUE_MS <= nowMs,
-  };
+  });
 }
 
 /** Returns the wire form of a credential's versions, with their states at `nowMs` even if not stored yet. */
@@ -131,17 +120,6 @@ export function presentVersions(
       retiredAt: milliseconds(row.retired_at),
       retiredReason: row.retired_reason,
     };
-    return {
-      version: row.version,
-      state: stateAt(times, rules, { nowMs, namesCertificate }),
-      issued_at: row.issued_at.toISOString(),
-      due_at: iso(row.due_at),
-      acked_at: iso(row.acked_at),
-      last_used_at: iso(row.last_used_at),
-      superseded_at: iso(row.superseded_at),
-      retire_by: iso(row.retire_by),
-      retired_at: iso(row.retired_at),
-      delivered_count: row.delivered_count,
-    };
+    return versionOf({ ...row, state: stateAt(times, rules, { nowMs, namesCertificate }) });
   });
 }

@@ -82,6 +82,8 @@ export const Attempt = Resource("Attempt", {
 
 export const toDelivery = presenter(Delivery);
 
+export const toDeadLetterGroup = presenter(DeadLetterGroup);
+
 export const toDeadLetterSummary = presenter(DeadLetterSummary);
 
 export const toDeadLetterJson = jsonPresenter(DeadLetter, "event");

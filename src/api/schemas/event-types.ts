@@ -1,6 +1,5 @@
 import { Type } from "typebox";
 import type { EventTypeRow, SchemaRow } from "../../database/repositories/endpoints/event-types.ts";
-import { withRawMember } from "../../http/raw-json.ts";
 import {
   Body,
   Closed,
@@ -11,6 +10,7 @@ import {
   Timestamp,
 } from "../../http/common.ts";
 import { Description, EventType } from "./endpoints.ts";
+import { jsonPresenter } from "../../http/present.ts";
 
 const EXAMPLES_MAX = 10;
 
@@ -58,23 +58,16 @@ export const SchemaVersion = Resource("EventTypeSchema", {
   schema: AnyObject,
 });
 
+const eventTypeJson = jsonPresenter(CataloguedType, "schema", "examples");
+
 /** Returns the wire form of a catalogued type, with schema and examples as submitted. */
-export function wireEventType(row: EventTypeRow): string {
-  const plain = {
-    name: row.name,
-    description: row.description,
-    schema_version: row.schema_version,
-    deprecated_at: row.deprecated_at?.toISOString() ?? null,
-    replaced_by: row.replaced_by,
-    archived_at: row.archived_at?.toISOString() ?? null,
-    created_at: row.created_at.toISOString(),
-    updated_at: row.updated_at.toISOString(),
-  };
-  const withSchema = withRawMember(plain, "schema", row.schema ?? "null");
-  return `${withSchema.slice(0, -1)},"examples":${row.examples}}`;
+export function toEventTypeJson(row: EventTypeRow): string {
+  return eventTypeJson(row, { schema: row.schema ?? "null", examples: row.examples });
 }
 
+const schemaJson = jsonPresenter(SchemaVersion, "schema");
+
 /** Returns the wire form of one version. */
-export function wireSchema({ version, schema, created_at: createdAt }: SchemaRow): string {
-  return withRawMember({ version, created_at: createdAt.toISOString() }, "schema", schema);
+export function toSchemaJson(row: SchemaRow): string {
+  return schemaJson(row, { schema: row.schema });
 }

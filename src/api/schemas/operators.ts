@@ -1,10 +1,9 @@
 /** Schemas of operators and their tokens. */
 import { Type } from "typebox";
-import type { OperatorTokenRow } from "../../database/repositories/tokens/operator-tokens.ts";
-import type { OperatorRow } from "../../database/repositories/tokens/operators.ts";
 import { OPERATOR_ROLES } from "../../domain/operator-roles.ts";
 import { SanUri, Thumbprints } from "./certificates.ts";
 import { Body, Id, Name, Nullable, OneOf, Resource, TextLine, Timestamp } from "../../http/common.ts";
+import { presenter } from "../../http/present.ts";
 
 const EXPIRES_IN_DAYS_MAX = 366;
 /** Default lifetime of an operator's token, in days. */
@@ -66,20 +65,6 @@ export const ReasonGiven = Body("ReasonGiven", {
   reason: Type.Optional(TextLine(256)),
 });
 
-export function presentOperator(row: OperatorRow) {
-  return {
-    ...row,
-    created_at: row.created_at.toISOString(),
-    revoked_at: row.revoked_at?.toISOString() ?? null,
-  };
-}
+export const toOperator = presenter(Operator);
 
-export function presentOperatorToken(row: OperatorTokenRow) {
-  return {
-    ...row,
-    created_at: row.created_at.toISOString(),
-    expires_at: row.expires_at.toISOString(),
-    last_used_at: row.last_used_at?.toISOString() ?? null,
-    revoked_at: row.revoked_at?.toISOString() ?? null,
-  };
-}
+export const toOperatorToken = presenter(OperatorToken);

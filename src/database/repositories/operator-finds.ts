@@ -19,8 +19,8 @@ export type FoundKind = (typeof FOUND_KINDS)[number];
 export interface Found {
   readonly kind: FoundKind;
   readonly id: string;
-  readonly tenantId: string;
-  readonly tenantName: string;
+  readonly tenant_id: string;
+  readonly tenant_name: string;
   /** Name, client id, URL without its query, event type, or the id of a replay job. */
   readonly label: string;
   /** Null for an event, which has none. */
@@ -50,7 +50,7 @@ function select(kind: FoundKind): string {
 }
 
 function withTenant(rows: string, rest = ""): string {
-  return `SELECT f.kind, f.id, f.tenant_id AS "tenantId", t.name AS "tenantName", f.label, f.state
+  return `SELECT f.kind, f.id, f.tenant_id, t.name AS tenant_name, f.label, f.state
     FROM (${rows}) f JOIN tenants t ON t.id = f.tenant_id ${rest}`;
 }
 

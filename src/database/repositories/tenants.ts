@@ -3,15 +3,22 @@ import { reportDuplicates } from "../errors.ts";
 import type { Queryable } from "../pool.ts";
 import { raw, sql } from "../sql.ts";
 import type { RowPage } from "./page.ts";
+import type { Row } from "../rows.ts";
 
 export const TENANT_STATES = ["ACTIVE", "SUSPENDED", "ERASED"] as const;
-type TenantState = (typeof TENANT_STATES)[number];
 
-export interface TenantRow {
-  readonly id: string;
-  readonly name: string;
-  readonly region: string;
-  readonly state: TenantState;
+export interface TenantRow extends Row<
+  "tenants",
+  | "id"
+  | "name"
+  | "region"
+  | "state"
+  | "platform"
+  | "held_at"
+  | "erased_at"
+  | "erasure_completed_at"
+  | "created_at"
+> {
   /** The tenant of the platform's own services; there is at most one. */
   readonly platform: boolean;
   /** When the hold began that makes its deliveries wait and freezes its endpoints' secrets. */
@@ -20,7 +27,6 @@ export interface TenantRow {
   readonly erased_at: Date | null;
   /** When the erasure was complete. Since then nothing of it is left. */
   readonly erasure_completed_at: Date | null;
-  readonly created_at: Date;
 }
 
 export interface NewTenant {

@@ -28,6 +28,34 @@ const RULES = [
   ["the address of the peer", /\brequest\.ip\b/, []],
 ] as const;
 
+/** Aliases that name a column otherwise than the schema does, by repository. They are left from before: add none. */
+const RENAMED_COLUMNS = {
+  "endpoints/endpoint-verifications.ts": 2,
+  "operator-overview.ts": 20,
+  "partitions.ts": 2,
+  "tokens/clients.ts": 16,
+  "tokens/operator-sessions.ts": 7,
+  "tokens/portal-sessions.ts": 3,
+  "tokens/producer-secrets.ts": 12,
+  "tokens/revocations.ts": 2,
+  "tokens/status-lists.ts": 1,
+  "webhooks/attempts.ts": 21,
+  "webhooks/carriers.ts": 1,
+  "webhooks/census.ts": 5,
+  "webhooks/claims.ts": 6,
+  "webhooks/dead-letter-counts.ts": 3,
+  "webhooks/delivery-balance.ts": 1,
+  "webhooks/delivery-counts.ts": 20,
+  "webhooks/events.ts": 9,
+  "webhooks/explained.ts": 4,
+  "webhooks/list-claims.ts": 4,
+  "webhooks/reconciliation.ts": 5,
+  "webhooks/replay-items.ts": 2,
+  "webhooks/replay-jobs.ts": 5,
+  "webhooks/ssf-streams.ts": 10,
+  "webhooks/targets.ts": 2,
+};
+
 /** Returns the files of src whose text the predicate accepts. */
 async function filesWith(accepts: (text: string) => boolean): Promise<string[]> {
   const names = (await readdir(join(ROOT, "src"), { recursive: true })).filter((name) =>
@@ -54,4 +82,15 @@ it("every HTTP server ends connections on which no request begins", async () => 
   expect(await filesWith((text) => creates.test(text) && !text.includes("endUnused("))).toEqual([
     "src/portal/pages/endpoint/receiver-code.ts",
   ]);
+});
+
+it("a row is named like its columns", async () => {
+  const renames = /\bAS "\w*[A-Z]\w*"/g;
+  const counts = await Promise.all(
+    (await filesWith((text) => text.search(renames) >= 0)).map(async (name) => [
+      name.replace("src/database/repositories/", ""),
+      (await readFile(join(ROOT, name), "utf8")).match(renames)?.length,
+    ]),
+  );
+  expect(Object.fromEntries(counts)).toEqual(RENAMED_COLUMNS);
 });

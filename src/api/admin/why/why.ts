@@ -8,7 +8,7 @@ import {
   listEndpoints,
 } from "../../../database/repositories/endpoints/endpoints.ts";
 import { findSlow } from "../../../database/repositories/health.ts";
-import { findById, type Found, kindOfId } from "../../../database/repositories/operator-finds.ts";
+import { findById, kindOfId } from "../../../database/repositories/operator-finds.ts";
 import { listWorkers, readLagOf } from "../../../database/repositories/operator-overview.ts";
 import { findTenant } from "../../../database/repositories/tenants.ts";
 import {
@@ -97,7 +97,7 @@ async function surroundingsOf(
 
 type Explain = (
   db: Queryable,
-  of: Pick<Found, "id" | "tenantId">,
+  of: { readonly id: string; readonly tenantId: string },
   around: Surroundings,
 ) => Promise<Explanation>;
 
@@ -173,19 +173,19 @@ export async function explainOnRecord(
 ): Promise<Static<typeof Why>> {
   const object = found(await findById(services.pool, id), kindOfId(id) ?? "object");
   const kind = object.kind as ExplainedKind;
-  const { tenantId } = object;
+  const { tenant_id: tenantId } = object;
   const around = await surroundingsOf(services, tenantId);
   const explanation = await readOnRecord(
     request,
     { tenantId, target: id },
     services,
-    async (db) => await explainers(services)[kind](db, object, around),
+    async (db) => await explainers(services)[kind](db, { id: object.id, tenantId }, around),
   );
   return {
     id,
     kind,
     tenant_id: tenantId,
-    tenant_name: object.tenantName,
+    tenant_name: object.tenant_name,
     state: object.state,
     cause: explanation.cause,
     waits_until: explanation.waitsUntil?.toISOString() ?? null,

@@ -4,17 +4,12 @@ import type { OperatorRole } from "../../../domain/operator-roles.ts";
 import type { Queryable } from "../../pool.ts";
 import { raw, sql } from "../../sql.ts";
 import type { RowPage } from "../page.ts";
+import type { Row } from "../../rows.ts";
 
-export interface OperatorTokenRow {
-  readonly id: string;
-  readonly operator_id: string;
-  readonly prefix: string;
-  readonly created_by: string;
-  readonly created_at: Date;
-  readonly expires_at: Date;
-  readonly last_used_at: Date | null;
-  readonly revoked_at: Date | null;
-}
+export interface OperatorTokenRow extends Row<
+  "operator_tokens",
+  "id" | "operator_id" | "prefix" | "created_by" | "created_at" | "expires_at" | "last_used_at" | "revoked_at"
+> {}
 
 export interface NewOperatorToken {
   readonly id: string;

@@ -5,18 +5,22 @@ import { lockName } from "../../lock-name.ts";
 import type { Queryable } from "../../pool.ts";
 import { raw, sql } from "../../sql.ts";
 import type { RowPage } from "../page.ts";
+import type { Row } from "../../rows.ts";
 
-export interface OperatorRow {
-  readonly id: string;
-  readonly name: string;
-  readonly role: OperatorRole;
-  readonly state: "ACTIVE" | "REVOKED";
-  readonly san_uri: string | null;
-  readonly certificate_thumbprints: string[];
+export interface OperatorRow extends Row<
+  "operators",
+  | "id"
+  | "name"
+  | "role"
+  | "state"
+  | "san_uri"
+  | "certificate_thumbprints"
+  | "created_by"
+  | "created_at"
+  | "revoked_at"
+> {
   /** Id of the operator who created this one. */
   readonly created_by: string;
-  readonly created_at: Date;
-  readonly revoked_at: Date | null;
 }
 
 /** The settings of an operator that can change. */

@@ -4,19 +4,23 @@ import { reportDuplicates } from "../../errors.ts";
 import type { Queryable } from "../../pool.ts";
 import { raw, sql } from "../../sql.ts";
 import type { RowPage } from "../page.ts";
+import type { Row } from "../../rows.ts";
 
-export interface PrincipalRow {
-  readonly id: string;
-  readonly tenant_id: string;
-  readonly role_id: string;
-  readonly name: string;
-  readonly region: string;
-  readonly environment: PrincipalEnvironment;
+export interface PrincipalRow extends Row<
+  "principals",
+  | "id"
+  | "tenant_id"
+  | "role_id"
+  | "name"
+  | "region"
+  | "environment"
+  | "scopes"
+  | "state"
+  | "provisioned_at"
+  | "created_at"
+> {
   /** Copied from the role at provisioning (contract 2). */
   readonly scopes: string[];
-  readonly state: "ACTIVE" | "REVOKED";
-  readonly provisioned_at: Date;
-  readonly created_at: Date;
 }
 
 export interface NewPrincipal {

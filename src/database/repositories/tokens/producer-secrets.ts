@@ -2,16 +2,13 @@
 import type { Clock, Timers } from "../../../domain/clock.ts";
 import { createBatcher } from "../../batcher.ts";
 import type { Pool, Queryable } from "../../pool.ts";
+import type { Row } from "../../rows.ts";
 
 /** The state of a version, without its value. */
-export interface ProducerSecretRow {
-  readonly version: number;
-  readonly fingerprint: string;
-  readonly created_at: Date;
-  readonly last_used_at: Date | null;
-  readonly ends_at: Date | null;
-  readonly revoked_at: Date | null;
-}
+export interface ProducerSecretRow extends Row<
+  "producer_secrets",
+  "version" | "fingerprint" | "created_at" | "last_used_at" | "ends_at" | "revoked_at"
+> {}
 
 const COLUMNS = "version, fingerprint, created_at, last_used_at, ends_at, revoked_at";
 /** Maximum number of versions returned per credential. */

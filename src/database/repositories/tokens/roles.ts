@@ -3,14 +3,9 @@ import { reportDuplicates } from "../../errors.ts";
 import type { Queryable } from "../../pool.ts";
 import { raw, sql } from "../../sql.ts";
 import type { RowPage } from "../page.ts";
+import type { Row } from "../../rows.ts";
 
-export interface RoleRow {
-  readonly id: string;
-  readonly tenant_id: string;
-  readonly name: string;
-  readonly scopes: string[];
-  readonly created_at: Date;
-}
+export interface RoleRow extends Row<"roles", "id" | "tenant_id" | "name" | "scopes" | "created_at"> {}
 
 export interface NewRole {
   readonly id: string;

@@ -5,10 +5,10 @@ import type { Queryable } from "../../pool.ts";
 
 /** Dead letters of one endpoint with the same cause. */
 export interface DeadLetterGroup {
-  readonly endpointId: string;
+  readonly endpoint_id: string;
   readonly reason: DeadLetterReason;
   /** Null if no attempt was made. */
-  readonly lastError: AttemptError | null;
+  readonly last_error: AttemptError | null;
   readonly count: number;
 }
 
@@ -49,9 +49,9 @@ export async function listGroups(
     values: [tenantId, endpointId ?? null, ...(after ?? [null, null, null]), limit],
   });
   return rows.map((row) => ({
-    endpointId: row.endpoint_id,
+    endpoint_id: row.endpoint_id,
     reason: row.reason,
-    lastError: row.last_error === "" ? null : row.last_error,
+    last_error: row.last_error === "" ? null : row.last_error,
     count: row.n,
   }));
 }

@@ -13,13 +13,13 @@ export interface HourOfDeliveries {
   readonly total: number;
   readonly delivered: number;
   /** Dead letters, including expired ones. */
-  readonly deadLettered: number;
+  readonly dead_lettered: number;
   /** Attempts that ended in this hour. */
   readonly attempts: number;
-  readonly failedAttempts: number;
+  readonly failed_attempts: number;
   /** Time from acceptance to acknowledgement, in milliseconds; null if nothing was delivered. */
-  readonly latencyP50Ms: number | null;
-  readonly latencyP95Ms: number | null;
+  readonly latency_p50_ms: number | null;
+  readonly latency_p95_ms: number | null;
   /** False if the hour has more deliveries than were sampled for the latencies. */
   readonly complete: boolean;
 }
@@ -75,11 +75,11 @@ export async function readDeliveryHours(
       hour,
       total: accepted,
       delivered,
-      deadLettered: dead + expired,
+      dead_lettered: dead + expired,
       attempts,
-      failedAttempts: failed,
-      latencyP50Ms: latency?.p50 ?? null,
-      latencyP95Ms: latency?.p95 ?? null,
+      failed_attempts: failed,
+      latency_p50_ms: latency?.p50 ?? null,
+      latency_p95_ms: latency?.p95 ?? null,
       complete: (latency?.sampled ?? 0) <= HOUR_SAMPLE,
     };
   });
