@@ -12,18 +12,13 @@ export async function sendRaw(reply: FastifyReply, code: number, json: string): 
   await reply.code(code).type(JSON_TYPE).send(json);
 }
 
-/** Returns `object` as JSON with an additional member, whose value is JSON text. */
-export function withRawMember(object: Readonly<Record<string, unknown>>, name: string, json: string): string {
-  return spliceMember(JSON.stringify(object), name, json);
-}
-
 /** Adds a member to the JSON text of an object, which must not have space at its ends. The value is JSON text. */
 export function spliceMember(text: string, name: string, json: string): string {
   const comma = text === "{}" ? "" : ",";
   return `${text.slice(0, -1)}${comma}${JSON.stringify(name)}:${json}}`;
 }
 
-/** Returns the text of the member that {@link withRawMember} has added, or undefined. */
+/** Returns the text of the member that {@link spliceMember} has added, or undefined. */
 export function rawMember(text: string, name: string): string | undefined {
   // Quotation marks inside strings are escaped, so this match is the start of a member.
   const start = text.indexOf(`${JSON.stringify(name)}:`);

@@ -43,7 +43,7 @@ test("requests and responses are stored sealed and readable until the erasure", 
   expect(receiver.requests[0]?.rawBody.toString()).toContain(CANARY);
   expect(await world.events.find(tenant, event)).toMatchObject({
     data: JSON.stringify({ canary: CANARY }),
-    contentErasedAt: null,
+    content_erased_at: null,
   });
   expect(await world.attempts(tenant, delivery)).toMatchObject([{ response_body: `got ${CANARY}` }]);
   expect(await rowsOf(event)).not.toContain(CANARY);
@@ -51,7 +51,7 @@ test("requests and responses are stored sealed and readable until the erasure", 
   await world.events.erase(tenant, event, TEST_CALLER);
   expect(await world.events.find(tenant, event)).toMatchObject({
     data: null,
-    contentErasedAt: expect.any(Date),
+    content_erased_at: expect.any(Date),
   });
   expect(await world.attempts(tenant, delivery)).toMatchObject([{ response_body: null, status: 200 }]);
   const { rows } = await world.sql.query("SELECT first_response FROM deliveries WHERE id = $1", [delivery]);

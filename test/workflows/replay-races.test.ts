@@ -241,7 +241,7 @@ describe("a replay of missed events, against disabling the endpoint", () => {
       limit: 1,
       outcomes: undefined,
     });
-    expect(await made.current.deliveries.find(tenant, rows[0]?.deliveryId ?? "")).toMatchObject({
+    expect(await made.current.deliveries.find(tenant, rows[0]?.delivery_id ?? "")).toMatchObject({
       state: "QUEUED",
       endpoint_id: endpoint,
     });

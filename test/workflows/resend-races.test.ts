@@ -90,7 +90,7 @@ test("each accepted resend or replay is one cycle of its own, and the first atte
             await runner.page({ jobId: job.id, after: 0, size: 500 });
             const page = { after: 0, limit: 100, outcomes: undefined };
             const { rows: items } = await world.replays.items(tenant, job.id, page);
-            for (const { deliveryId, result } of items) {
+            for (const { delivery_id: deliveryId, result } of items) {
               if (result === "replayed") {
                 count(started, deliveryId ?? "");
               }

@@ -42,7 +42,7 @@ import {
 import type { SignetServer } from "../../http/types.ts";
 import { DeliveryStats } from "../../webhooks/engine/delivery-stats.ts";
 import { operation } from "../openapi/operation.ts";
-import { OperatorEvent } from "../schemas/events.ts";
+import { OperatorEvent, toOperatorEvent } from "../schemas/events.ts";
 import { nextCursor, readPage, toPage } from "../pagination.ts";
 import { deliveryFilter } from "../routes/deliveries.ts";
 import { toHour, Stats } from "../routes/delivery-stats.ts";
@@ -53,12 +53,12 @@ import {
   DeliveryFilters,
   toAttempt,
   toDeadLetterGroup,
-  toDelivery,
 } from "../schemas/deliveries.ts";
 import { Health, presentHealth } from "../schemas/endpoints.ts";
 import { presentReplay, ReplayJob } from "../schemas/replays.ts";
 import type { AdminServices } from "./services.ts";
 import { shownUrl } from "./why/explanation.ts";
+import { presenter } from "../../http/present.ts";
 
 const OPERATION = { tag: "support", operator: "read", audits: "tenant.read" } as const;
 const ON_RECORD = " An entry `tenant.read` in the tenant's compliance log records the read.";
@@ -92,6 +92,7 @@ const OperatorEndpoint = Resource("Endpoint", {
 });
 
 const OperatorDelivery = Resource("Delivery", { ...Delivery.properties, tenant_id: Id("tenant") });
+const toOperatorDelivery = presenter(OperatorDelivery);
 const { response_body: _content, ...attemptMembers } = Attempt.properties;
 const OperatorAttempt = Resource("Attempt", attemptMembers);
 
@@ -269,7 +270,7 @@ function registerDeliveryList(server: SignetServer, services: TenantReadServices
           limit: page.limit,
           now: new Date(services.clock.now()),
         });
-        const data = found.rows.map((row) => ({ ...toDelivery(row), tenant_id: tenantId }));
+        const data = found.rows.map((row) => toOperatorDelivery({ ...row, tenant_id: tenantId }));
         return { data, next_cursor: nextCursor(found, page) };
       });
     },
@@ -289,12 +290,12 @@ function registerDeliveryReads(server: SignetServer, services: TenantReadService
       response: { 200: OperatorDelivery },
     }),
     async (request) =>
-      await ofDelivery(request, async (db, { tenantId, id }) => ({
-        ...toDelivery(
-          found(await findDelivery(db, { tenantId, id, now: new Date(services.clock.now()) }), "delivery"),
-        ),
-        tenant_id: tenantId,
-      })),
+      await ofDelivery(request, async (db, { tenantId, id }) =>
+        toOperatorDelivery({
+          ...found(await findDelivery(db, { tenantId, id, now: new Date(services.clock.now()) }), "delivery"),
+          tenant_id: tenantId,
+        }),
+      ),
   );
 
   server.get(
@@ -330,19 +331,9 @@ function registerEventRead(server: SignetServer, services: TenantReadServices): 
       response: { 200: OperatorEvent },
     }),
     async (request) =>
-      await ofEvent(request, async (db, { tenantId, id }) => {
-        const event = found(await findEventFacts(db, tenantId, id), "event");
-        return {
-          id,
-          tenant_id: tenantId,
-          type: event.type,
-          source_id: event.sourceId,
-          occurred_at: event.occurredAt.toISOString(),
-          created_at: event.createdAt.toISOString(),
-          deliveries: event.deliveries,
-          content_erased_at: event.contentErasedAt?.toISOString() ?? null,
-        };
-      }),
+      await ofEvent(request, async (db, { tenantId, id }) =>
+        toOperatorEvent(found(await findEventFacts(db, tenantId, id), "event")),
+      ),
   );
 }
 

@@ -28,11 +28,11 @@ import { operation } from "../openapi/operation.ts";
 import type { SignetServer } from "../../http/types.ts";
 import { breakOffUnlessAdmitted, type IsAdmitted } from "../../http/while-admitted.ts";
 import { deliveryFilter } from "./deliveries.ts";
-import { wireEvent } from "./events.ts";
+import { toStoredEventJson } from "./events.ts";
 import type { Timers } from "../../domain/clock.ts";
 
 function deadLetterJson({ delivery, event }: DeadLetter): string {
-  return toDeadLetterJson(delivery, { event: event === null ? "null" : wireEvent(event) });
+  return toDeadLetterJson(delivery, { event: event === null ? "null" : toStoredEventJson(event) });
 }
 
 /** The dependencies of the export's route. */

@@ -4,30 +4,20 @@ import type { EventService, OpenEvent } from "../../webhooks/ingest/event-servic
 import { callerOf } from "../../http/caller.ts";
 import { Instant, querySpan } from "../../http/instants.ts";
 import { nextCursor, readPage } from "../pagination.ts";
-import { rawPage, sendRaw, withRawMember } from "../../http/raw-json.ts";
+import { rawPage, sendRaw } from "../../http/raw-json.ts";
 import { Closed, IdParams, Page, PageQuery } from "../../http/common.ts";
 import { EventType } from "../schemas/endpoints.ts";
 import { SourceId, StoredEvent as StoredEventSchema } from "../schemas/events.ts";
 import { operation } from "../openapi/operation.ts";
 import type { SignetServer } from "../../http/types.ts";
 import { type PublishingServices, registerPublishing } from "./publishing.ts";
+import { jsonPresenter } from "../../http/present.ts";
+
+const storedEventJson = jsonPresenter(StoredEventSchema, "data");
 
 /** Returns the wire form of an event. */
-export function wireEvent(event: OpenEvent): string {
-  const { id, type, sourceId, occurredAt, createdAt, deliveries, contentErasedAt } = event;
-  return withRawMember(
-    {
-      id,
-      type,
-      source_id: sourceId,
-      occurred_at: occurredAt,
-      created_at: createdAt,
-      deliveries,
-      content_erased_at: contentErasedAt,
-    },
-    "data",
-    event.data ?? "null",
-  );
+export function toStoredEventJson(event: OpenEvent): string {
+  return storedEventJson(event, { data: event.data ?? "null" });
 }
 
 export function registerEventRoutes(
@@ -94,7 +84,7 @@ function registerReads(server: SignetServer, events: EventService): void {
         before: page.before ?? undefined,
         limit: page.limit,
       });
-      const text = rawPage(found.rows.map(wireEvent), nextCursor(found, page));
+      const text = rawPage(found.rows.map(toStoredEventJson), nextCursor(found, page));
       return await sendRaw(reply, 200, text);
     },
   );
@@ -112,6 +102,6 @@ function registerReads(server: SignetServer, events: EventService): void {
       response: { 200: StoredEventSchema },
     }),
     async ({ identity: { tenantId }, params: { id } }, reply) =>
-      await sendRaw(reply, 200, wireEvent(await events.find(tenantId, id))),
+      await sendRaw(reply, 200, toStoredEventJson(await events.find(tenantId, id))),
   );
 }

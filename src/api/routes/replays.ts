@@ -18,7 +18,7 @@ import {
   NewRecovery,
   NewReplay,
   presentCount,
-  presentItem,
+  toReplayItem,
   presentOutcomes,
   presentReplay,
   RECOVERED_STATES,
@@ -308,7 +308,7 @@ function registerItems(server: SignetServer, replays: ReplayService): void {
         outcome: request.query.outcome,
       });
       return {
-        data: rows.map(presentItem),
+        data: rows.map(toReplayItem),
         next_cursor: nextCursor({ next: next?.toString() ?? null }, page),
       };
     },

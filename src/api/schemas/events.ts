@@ -12,6 +12,7 @@ import {
 } from "../../http/common.ts";
 import type { Sdk } from "../openapi/sdk.ts";
 import { EventType } from "./endpoints.ts";
+import { presenter } from "../../http/present.ts";
 
 /** Maximum size of an event's data, in bytes. */
 export const EVENT_MAX = 262_144;
@@ -89,6 +90,8 @@ export const OperatorEvent = Resource("Event", {
   deliveries: Type.Integer({ description: "Number of deliveries at its acceptance" }),
   content_erased_at: Nullable(Timestamp),
 });
+
+export const toOperatorEvent = presenter(OperatorEvent);
 
 /** The methods of the SDKs that publish: one event, or several. */
 export const PUBLISHING_METHODS: Sdk = [

@@ -23,6 +23,7 @@ import {
 import { Instant } from "../../http/instants.ts";
 import { Body, Id, MetadataQuery, Nullable, OneOf, Resource, Timestamp } from "../../http/common.ts";
 import { DeliveryFilters } from "./deliveries.ts";
+import { presenter } from "../../http/present.ts";
 
 const Pace = {
   dry_run: Type.Optional(Type.Boolean({ description: "Only counts; creates no job" })),
@@ -218,21 +219,14 @@ export const ReplayItem = Resource("ReplayItem", {
   outcome: Nullable(OneOf(REPLAY_OUTCOMES)),
 });
 
+const itemOf = presenter(ReplayItem);
+
 /** Returns the wire form of an item. */
-export function presentItem({
-  position,
-  deliveryId,
-  eventId,
-  result,
-  cancelled,
-  outcome,
-}: ReplayItemRow): Static<typeof ReplayItem> {
-  return {
-    position,
-    delivery_id: deliveryId,
-    event_id: eventId,
+export function toReplayItem(row: ReplayItemRow): Static<typeof ReplayItem> {
+  const { result, cancelled } = row;
+  return itemOf({
+    ...row,
     state: result === null ? (cancelled ? "CANCELLED" : "WAITING") : STATE_OF[result],
     reason: result === null || !isReason(result) ? null : result,
-    outcome,
-  };
+  });
 }

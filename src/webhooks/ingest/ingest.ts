@@ -391,7 +391,7 @@ async function answerOfKeys(
   for (const { key, taken } of same) {
     const earlier = await findEvent(pool, event.tenantId, taken.resourceId);
     if (earlier !== undefined) {
-      const { id, type, createdAt, deliveries } = earlier;
+      const { id, type, created_at: createdAt, deliveries } = earlier;
       return { id, type, createdAt, deliveries, deprecatedAt: null, knownBy: key.kind };
     }
   }

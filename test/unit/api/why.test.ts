@@ -309,12 +309,13 @@ describe("an endpoint", () => {
 describe("an event", () => {
   const event = {
     id: "evt_1",
+    tenant_id: "ten_1",
     type: "order.paid",
-    sourceId: null,
-    occurredAt: ago(60),
-    createdAt: ago(60),
+    source_id: null,
+    occurred_at: ago(60),
+    created_at: ago(60),
     deliveries: 0,
-    contentErasedAt: null,
+    content_erased_at: null,
   };
 
   test.each<readonly [Cause, readonly Partial<Endpoint>[], string]>([

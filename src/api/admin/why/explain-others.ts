@@ -144,7 +144,7 @@ export function explainEvent(
   { event, deliveries, endpoints }: EventMatches,
   { now }: Surroundings,
 ): Explanation {
-  const accepted = `Event ${event.id} of type ${event.type} was accepted ${instantText(event.createdAt, now)}.`;
+  const accepted = `Event ${event.id} of type ${event.type} was accepted ${instantText(event.created_at, now)}.`;
   const states = Object.entries(deliveries);
   if (states.length > 0) {
     const counts = states.map(([state, count]) => `${count} ${state}`).join(", ");
@@ -162,7 +162,7 @@ export function explainEvent(
     advice,
   });
   const missing = "The tenant can send it later with signet replay missing.";
-  const then = endpoints.filter(({ createdAt }) => createdAt <= event.createdAt);
+  const then = endpoints.filter(({ createdAt }) => createdAt <= event.created_at);
   if (then.length === 0) {
     return explained(
       "no_endpoint",

@@ -8,6 +8,7 @@ import type { TenantRow } from "../tenants.ts";
 import { type HandedDeliveries, handOverParts } from "./handed-deliveries.ts";
 import { type Expected, OTHER_VERSIONS, outdatedStatement } from "./matches.ts";
 import { atPlace, type BoundedRows, type Onward, READ_MAX, readBounded, withinDays } from "../page.ts";
+import type { Row } from "../../rows.ts";
 
 /** Channel that tells workers how many deliveries were added to the outbox. A hint only. */
 export const OUTBOX_CHANNEL = "signet_outbox";
@@ -255,19 +256,17 @@ export interface StoredContent {
   readonly content: Buffer | null;
 }
 
-/** A stored event. */
-export interface StoredEvent extends StoredContent {
-  readonly id: string;
-  readonly type: string;
-  readonly contentErasedAt: Date | null;
-  readonly sourceId: string | null;
-  readonly occurredAt: Date;
-  readonly deliveries: number;
-  readonly createdAt: Date;
-}
+/** A stored event. Its contents are unsealed (`data`) for events from before contents were sealed. */
+export interface StoredEvent
+  extends
+    StoredContent,
+    Row<
+      "events",
+      "id" | "type" | "content_erased_at" | "source_id" | "occurred_at" | "deliveries" | "created_at"
+    > {}
 
-const EVENT_COLUMNS = `e.id, e.type, e.data, e.content, e.content_erased_at AS "contentErasedAt", e.source_id AS "sourceId",
-  e.occurred_at AS "occurredAt", e.deliveries, e.created_at AS "createdAt"`;
+const EVENT_COLUMNS = `e.id, e.type, e.data, e.content, e.content_erased_at, e.source_id, e.occurred_at, e.deliveries,
+  e.created_at`;
 
 export async function findEvent(
   db: Queryable,

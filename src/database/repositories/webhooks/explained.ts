@@ -2,6 +2,7 @@
 import { idDay } from "../../../domain/ids.ts";
 import type { Queryable } from "../../pool.ts";
 import { planTransactionByRows } from "../../transaction.ts";
+import type { Row } from "../../rows.ts";
 
 /** Maximum number of deliveries that are counted. */
 const COUNTED_MAX = 1_000;
@@ -19,16 +20,17 @@ export async function countWaitingBefore(db: Queryable, tenantId: string, id: st
 }
 
 /** An event without its content. */
-export interface EventFacts {
-  readonly id: string;
-  readonly type: string;
-  readonly sourceId: string | null;
-  readonly occurredAt: Date;
-  readonly createdAt: Date;
-  /** Number of deliveries at its acceptance. */
-  readonly deliveries: number;
-  readonly contentErasedAt: Date | null;
-}
+export type EventFacts = Row<
+  "events",
+  | "id"
+  | "tenant_id"
+  | "type"
+  | "source_id"
+  | "occurred_at"
+  | "created_at"
+  | "deliveries"
+  | "content_erased_at"
+>;
 
 /** Returns an event without reading its content. */
 export async function findEventFacts(
@@ -38,8 +40,7 @@ export async function findEventFacts(
 ): Promise<EventFacts | undefined> {
   const { rows } = await db.query<EventFacts>({
     name: "find-event-facts",
-    text: `SELECT id, type, source_id AS "sourceId", occurred_at AS "occurredAt", created_at AS "createdAt", deliveries,
-        content_erased_at AS "contentErasedAt"
+    text: `SELECT id, tenant_id, type, source_id, occurred_at, created_at, deliveries, content_erased_at
       FROM events WHERE day = $1 AND id = $2 AND tenant_id = $3`,
     values: [idDay(id), id, tenantId],
   });

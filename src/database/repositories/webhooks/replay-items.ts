@@ -209,8 +209,8 @@ export async function countOutcomes(
 
 export interface ReplayItem {
   readonly position: number;
-  readonly deliveryId: string | null;
-  readonly eventId: string | null;
+  readonly delivery_id: string | null;
+  readonly event_id: string | null;
   /** Null while the item waits, or if its job was cancelled first. */
   readonly result: ReplayResult | null;
   readonly cancelled: boolean;
@@ -258,7 +258,7 @@ export async function listReplayItems(
   },
 ): Promise<ReplayItem[]> {
   const { rows } = await db.query<ReplayItem>(
-    sql`SELECT i.position, i.delivery_id AS "deliveryId", i.event_id AS "eventId", i.result, i.result IS NULL AND j.state = 'CANCELLED' AS cancelled,
+    sql`SELECT i.position, i.delivery_id, i.event_id, i.result, i.result IS NULL AND j.state = 'CANCELLED' AS cancelled,
         ${raw(OUTCOME)} AS outcome
       FROM ${raw(ITEMS_WITH_DELIVERIES)} JOIN replay_jobs j ON j.id = i.job_id
       WHERE i.job_id = ${jobId} AND i.tenant_id = ${tenantId}
