@@ -355,6 +355,10 @@ interface Tables {
   readonly lock_slots: {
     readonly id: number;
   };
+  readonly match_versions: {
+    readonly tenant_id: string;
+    readonly version: string;
+  };
   readonly operator_sessions: {
     readonly hash: Buffer;
     readonly operator_id: string;
