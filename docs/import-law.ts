@@ -5,32 +5,29 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 
-/** Depths of files below src. A relative specifier depends on the depth, so each has its own patterns. */
-const DEPTHS = [1, 2, 3, 4] as const;
-
 const ENVIRONMENT = {
   regex: "^(node:)?process$",
   message: "src/config/config.ts alone reads the environment.",
 };
 const SQL = { regex: "^pg(-|$)", message: "SQL lives in src/database." };
+/** `#` would begin a comment in a pattern of a group. */
 const MESSAGES = {
-  group: ["**/workflows/**", "!**/workflows/messages.ts"],
+  group: ["\\#workflows/**", "!\\#workflows/messages.ts"],
   message: "Workflows are reached through workflows/messages.ts only.",
 };
 const ACTIVITY_TYPES = {
-  regex: "/activities/types\\.ts$",
+  regex: "^#activities/types\\.ts$",
   allowTypeImports: true,
   message: "Activities are visible as types only.",
 };
 const ACTIVITIES = {
-  group: ["**/activities/**", "!**/activities/types.ts"],
+  group: ["\\#activities/**", "!\\#activities/types.ts"],
   message: "Only composition roots wire activities.",
 };
 const NO_WORKFLOWS = {
-  regex: "/(workflows|activities)/",
+  regex: "^#(workflows|activities)/",
   message: "This layer must not import workflows or activities.",
 };
-
 /** Folders with a short list of permitted imports. */
 const CLOSED = {
   workflows: {
@@ -43,6 +40,8 @@ const CLOSED = {
           "!./*",
           "!../src/domain/*",
           "!../activities/types.ts",
+          "!\\#domain/*",
+          "!\\#activities/types.ts",
           "!@temporalio/workflow",
           "!@temporalio/common",
         ],
@@ -54,7 +53,7 @@ const CLOSED = {
   activities: {
     files: ["activities/**/*.ts"],
     patterns: [
-      { regex: "/(processes|api|cli|portal|edge)/", message: "Activities call services." },
+      { regex: "^#(processes|api|cli|portal|edge)/", message: "Activities call services." },
       SQL,
       ENVIRONMENT,
       MESSAGES,
@@ -66,8 +65,8 @@ const CLOSED = {
   },
 } as const;
 
-/** A package: neither a relative path nor a module of Node. The linter's expressions have no lookahead. */
-const PACKAGE = "^([^.n]|n[^o]|no[^d]|nod[^e]|node[^:])";
+/** Neither a relative path nor a module of Node. The linter's expressions have no lookahead. */
+const NOT_NEAR = "^([^.n]|n[^o]|no[^d]|nod[^e]|node[^:])";
 
 interface Override {
   readonly files: readonly string[];
@@ -92,14 +91,14 @@ export function layersOf(architecture: string): readonly string[] {
 
 const MESSAGES_LAYER = "workflows/messages";
 
-function patternsOf(layers: readonly string[], name: string, depth: number): readonly object[] {
+function patternsOf(layers: readonly string[], name: string): readonly object[] {
   const above = layers.slice(layers.indexOf(name) + 1).filter((layer) => layer !== MESSAGES_LAYER);
   const order =
     above.length === 0
       ? []
       : [
           {
-            regex: `^${"\\.\\./".repeat(depth)}(${above.join("|")})/`,
+            regex: `^#(${above.join("|")})/`,
             message: `src/${name} must not import a higher layer (docs/architecture.md, Import law).`,
           },
         ];
@@ -110,33 +109,30 @@ function patternsOf(layers: readonly string[], name: string, depth: number): rea
   return [...order, ...(name === "database" ? [] : [SQL]), ENVIRONMENT, ...temporal];
 }
 
-/** Returns the linter's configuration as text. @param architecture text of docs/architecture.md */
+/** Returns the linter's configuration as text, one folder a line. @param architecture text of docs/architecture.md */
 function importLaw(architecture: string): string {
   const layers = layersOf(architecture);
-  const open = layers.filter((layer) => layer !== MESSAGES_LAYER && layer !== "lib" && !(layer in CLOSED));
+  const folders = layers.filter((layer) => layer !== MESSAGES_LAYER);
+  const open = folders.filter((layer) => layer !== "lib" && !(layer in CLOSED));
+  const others = [...folders.filter((layer) => layer !== "lib"), "workflows", "activities"];
   const overrides = [
     ...Object.values(CLOSED).map(({ files, patterns }) => restricted(files, patterns)),
-    ...DEPTHS.map((depth) =>
-      restricted(
-        [`src/lib/${"*/".repeat(depth - 1)}*.ts`],
-        [
-          {
-            regex: `${PACKAGE}|^${"\\.\\./".repeat(depth)}`,
-            message: "Users copy the libraries into their programs: they import only each other and Node.",
-          },
-          ENVIRONMENT,
-        ],
-      ),
+    // Libraries are copied with their paths, so they keep relative ones.
+    restricted(
+      ["src/lib/**/*.ts"],
+      [
+        {
+          regex: `${NOT_NEAR}|^(\\.\\./)+(${others.join("|")})/`,
+          message: "Users copy the libraries into their programs: they import only each other and Node.",
+        },
+        ENVIRONMENT,
+      ],
     ),
-    ...open.flatMap((name) =>
-      DEPTHS.map((depth) =>
-        restricted([`src/${name}/${"*/".repeat(depth - 1)}*.ts`], patternsOf(layers, name, depth)),
-      ),
-    ),
+    ...open.map((name) => restricted([`src/${name}/**/*.ts`], patternsOf(layers, name))),
     // The embedded servers are asked with SQL, for instance whether they are ready.
     restricted(["src/processes/embedded/*.ts"], [ENVIRONMENT, NO_WORKFLOWS]),
   ];
-  return `${JSON.stringify({ overrides }, null, 2)}\n`;
+  return `{ "overrides": [\n${overrides.map((one) => JSON.stringify(one)).join(",\n")}\n] }\n`;
 }
 
 /** Returns the configuration for the repository's docs/architecture.md. */

@@ -73,6 +73,8 @@ const BUNDLES = join(ROOT, ".signet", "bundles");
 /** Running processes load parts of their bundle later, so earlier bundles stay for a while. */
 const BUNDLE_KEPT_MS = 7 * 86_400_000;
 const LOCKFILE = join(ROOT, "package-lock.json");
+/** Its `imports` say where modules lie. */
+const MANIFEST = join(ROOT, "package.json");
 const TSCONFIG = join(ROOT, "tsconfig.json");
 const MODULES = join(ROOT, "node_modules");
 /** npm writes its record of the installed packages when an installation is complete. */
@@ -330,7 +332,7 @@ async function makeBundle(whole) {
   const main = join(directory, "main.js");
   // The record is right only if no file has changed meanwhile.
   if (JSON.stringify(stampsOf(sources())) === JSON.stringify(before)) {
-    const others = [LOCKFILE, INSTALLED, BUNDLER, TSCONFIG].map((path) => relative(ROOT, path));
+    const others = [LOCKFILE, INSTALLED, BUNDLER, TSCONFIG, MANIFEST].map((path) => relative(ROOT, path));
     const stamps = stampsOf([...(whole ? Object.keys(before) : inputs), ...others]);
     const draft = `${recordOf(whole)}.${process.pid}`;
     fs.writeFileSync(draft, JSON.stringify({ main, stamps }));

@@ -3,7 +3,8 @@
  * the portal's files and scripts, the pages of the guide, the command line's bundle and the workflow bundle, so that
  * nothing is compiled, bundled or rendered in production.
  */
-import { cp, rm, writeFile } from "node:fs/promises";
+import { existsSync } from "node:fs";
+import { cp, readFile, rm, writeFile } from "node:fs/promises";
 import { dirname, join, resolve, sep } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { bundleProgram, COMMAND_LINE, compile } from "./bundle.mjs";
@@ -26,6 +27,16 @@ compile(ROOT, "tsconfig.build.json", out);
 for (const path of [MIGRATIONS, PORTAL_ASSETS, VENDORED]) {
   await cp(join(ROOT, path), join(out, path), { recursive: true });
 }
+
+// Compiled modules keep the names of their imports. These are the clone's, for compiled files.
+const { type, imports } = JSON.parse(await readFile(join(ROOT, "package.json"), "utf8"));
+const compiled = Object.entries(imports)
+  .map(([name, path]) => [name, path.replace(/\.ts$/, ".js")])
+  .filter(([, path]) => existsSync(join(out, dirname(path))));
+await writeFile(
+  join(out, "package.json"),
+  `${JSON.stringify({ type, imports: Object.fromEntries(compiled) }, null, 2)}\n`,
+);
 
 await bundleProgram({ root: ROOT, ...COMMAND_LINE, directory: join(out, "command-line"), built: true });
 

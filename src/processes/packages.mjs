@@ -151,9 +151,10 @@ async function makeCli() {
 
 async function makeServer() {
   const directory = join(out, "server");
+  const { imports } = JSON.parse(await readFile(join(build, "package.json"), "utf8"));
   for (const name of await readdir(build)) {
-    // Packages and releases lie in dist, too.
-    if (!["packages", "release"].includes(name)) {
+    // Packages and releases lie in dist, too. The package's manifest takes the place of the build's.
+    if (!["package.json", "packages", "release"].includes(name)) {
       await cp(join(build, name), join(directory, "dist", name), { recursive: true });
     }
   }
@@ -163,6 +164,9 @@ async function makeServer() {
     keywords: ["webhooks", "oauth2", "temporal", "server"],
     type: "module",
     bin: { signet: "src/bootstrap.mjs" },
+    imports: Object.fromEntries(
+      Object.entries(imports).map(([name, path]) => [name, path.replace("./", "./dist/")]),
+    ),
     exports: { "./package.json": "./package.json" },
     files: ["dist", "src"],
     dependencies: clone.dependencies,

@@ -21,14 +21,19 @@ interface Manifest {
   readonly engines?: { readonly node?: string };
 }
 
-/** Finds package.json, which lies above the sources, above `dist` and above a bundle. */
-function find(directory: string): Manifest {
+function read(path: string): Manifest {
   try {
-    return JSON.parse(readFileSync(join(directory, "package.json"), "utf8")) as Manifest;
+    return JSON.parse(readFileSync(path, "utf8")) as Manifest;
   } catch {
-    const above = dirname(directory);
-    return above === directory ? {} : find(above);
+    return {};
   }
+}
+
+/** Finds package.json, which lies above the sources, above `dist` and above a bundle. The one in `dist` has no name. */
+function find(directory: string): Manifest {
+  const manifest = read(join(directory, "package.json"));
+  const above = dirname(directory);
+  return manifest.name !== undefined || above === directory ? manifest : find(above);
 }
 
 const { name = "signet", version = "unknown", engines } = find(import.meta.dirname);

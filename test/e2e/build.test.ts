@@ -69,6 +69,8 @@ describe("dist", () => {
       ...compiled.flatMap((name) => [name, `${name}.map`]),
       ...migrations,
       ...served,
+      // Where compiled modules find each other.
+      "package.json",
       "src/cli/capacity-figures.json",
       ...SCRIPTS.map((name) => `src/portal/assets/${name}`),
       "src/portal/guide/pages.json.gz",
@@ -155,6 +157,17 @@ describe("dist", () => {
     expect(help).toMatch(/^Usage: signet /);
     const bin = ["node", join(directory, "src", "bootstrap.mjs"), "--help"];
     expect(await runProcess({ command: bin, cwd: scratch, environment })).toBe(help);
+  });
+
+  test("knows its version, although the package.json of dist has none", async () => {
+    const { version } = JSON.parse(await readFile(join(directory, "package.json"), "utf8")) as {
+      readonly version: string;
+    };
+    const found = await evaluate(`
+      const { VERSION } = await import("./dist/src/runtime/package.js");
+      console.log(VERSION);
+    `);
+    expect(found.trim()).toBe(version);
   });
 });
 

@@ -101,8 +101,8 @@ test("a history that 0.3.0 encrypted continues with the key-encryption key, and 
 });
 
 test("incompatible workflow code is detected", async () => {
-  for (const directory of ["workflows", "activities", "src/domain"]) {
-    await cp(join(REPOSITORY, directory), join(scratch, directory), { recursive: true });
+  for (const path of ["package.json", "workflows", "activities", "src/domain"]) {
+    await cp(join(REPOSITORY, path), join(scratch, path), { recursive: true });
   }
   await symlink(join(REPOSITORY, "node_modules"), join(scratch, "node_modules"));
   const path = join(scratch, "workflows", "deliver.ts");

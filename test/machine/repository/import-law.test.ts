@@ -1,7 +1,7 @@
 /** The linter and the compiler enforce the import law of docs/architecture.md: tested with files that break it. */
 import { execFile } from "node:child_process";
 import { readFileSync } from "node:fs";
-import { cp, mkdir, mkdtemp, readFile, realpath, rm, symlink, writeFile } from "node:fs/promises";
+import { cp, mkdir, mkdtemp, readdir, readFile, realpath, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
@@ -18,12 +18,12 @@ const LAW: Readonly<
     refused: [
       `import "node:crypto";`,
       `import "crypto";`,
-      `import "../src/database/pool.ts";`,
-      `import "../src/config/config.ts";`,
-      `import "../src/webhooks/ingest/ingest.ts";`,
-      `import "../activities/deliver.ts";`,
-      `import { value } from "../activities/types.ts"; export const used = value;`,
-      `export { value } from "../activities/types.ts";`,
+      `import "#database/pool.ts";`,
+      `import "#config/config.ts";`,
+      `import "#webhooks/ingest/ingest.ts";`,
+      `import "#activities/deliver.ts";`,
+      `import { value } from "#activities/types.ts"; export const used = value;`,
+      `export { value } from "#activities/types.ts";`,
       `import "@temporalio/client";`,
       `import "typebox";`,
       `import "@temporalio/common/lib/time.js";`,
@@ -33,28 +33,28 @@ const LAW: Readonly<
     allowed: [
       `import "@temporalio/workflow";`,
       `import "@temporalio/common";`,
-      `import "../src/domain/retry-schedule.ts";`,
+      `import "#domain/retry-schedule.ts";`,
       `import "./messages.ts";`,
-      `import type { Member } from "../activities/types.ts"; export type Used = Member;`,
-      `export { type Member } from "../activities/types.ts";`,
+      `import type { Member } from "#activities/types.ts"; export type Used = Member;`,
+      `export { type Member } from "#activities/types.ts";`,
     ],
   },
   activities: {
     refused: [
-      `import "../src/api/routes/events.ts";`,
-      `import type { A } from "../src/api/routes/events.ts"; export type Used = A;`,
-      `import "../src/processes/worker.ts";`,
-      `import "../src/cli/program.ts";`,
-      `import "../src/processes/embedded/lock.ts";`,
+      `import "#api/routes/events.ts";`,
+      `import type { A } from "#api/routes/events.ts"; export type Used = A;`,
+      `import "#processes/worker.ts";`,
+      `import "#cli/program.ts";`,
+      `import "#processes/embedded/lock.ts";`,
       `import "pg";`,
-      `import "../workflows/deliver.ts";`,
-      `import "../workflows/index.ts";`,
+      `import "#workflows/deliver.ts";`,
+      `import "#workflows/index.ts";`,
       `import { env } from "node:process"; export const used = env;`,
       `export const name = process.env["NAME"];`,
     ],
     allowed: [
-      `import "../src/webhooks/engine/attempt-service.ts";`,
-      `import "../workflows/messages.ts";`,
+      `import "#webhooks/engine/attempt-service.ts";`,
+      `import "#workflows/messages.ts";`,
       `import "./types.ts";`,
       `import "@temporalio/activity";`,
     ],
@@ -65,9 +65,9 @@ const LAW: Readonly<
       `import "crypto";`,
       `import "typebox";`,
       `import "@temporalio/common";`,
-      `import "../lib/receiver/errors.ts";`,
-      `import type { Config } from "../config/config.ts"; export type Used = Config;`,
-      `import "../../workflows/messages.ts";`,
+      `import "#lib/receiver/errors.ts";`,
+      `import type { Config } from "#config/config.ts"; export type Used = Config;`,
+      `import "#workflows/messages.ts";`,
       `export const late = async () => await import("pg");`,
       `export const name = process.env["NAME"];`,
     ],
@@ -101,66 +101,62 @@ const LAW: Readonly<
   },
   "src/api/routes": {
     refused: [
-      `import "../../processes/api.ts";`,
-      `export const late = async () => await import("../../processes/api.ts");`,
+      `import "#processes/api.ts";`,
+      `export const late = async () => await import("#processes/api.ts");`,
       `import "pg";`,
       `import "pg-cursor";`,
-      `import "../../../workflows/deliver.ts";`,
-      `import "../../../workflows/index.ts";`,
-      `import "../../../activities/deliver.ts";`,
-      `import { value } from "../../../activities/types.ts"; export const used = value;`,
+      `import "#workflows/deliver.ts";`,
+      `import "#workflows/index.ts";`,
+      `import "#activities/deliver.ts";`,
+      `import { value } from "#activities/types.ts"; export const used = value;`,
       `export const name = process.env["NAME"];`,
       `import process from "node:process"; export const used = process;`,
     ],
-    allowed: [`import "../../../workflows/messages.ts";`, `import "fastify";`],
+    allowed: [`import "#workflows/messages.ts";`, `import "fastify";`],
   },
   "src/webhooks/engine": {
     refused: [
-      `import "../../../workflows/deliver.ts";`,
-      `import "../../../activities/deliver.ts";`,
-      `export { createDeliverActivities } from "../../../activities/deliver.ts";`,
+      `import "#workflows/deliver.ts";`,
+      `import "#activities/deliver.ts";`,
+      `export { createDeliverActivities } from "#activities/deliver.ts";`,
     ],
     allowed: [
-      `import "../../../workflows/messages.ts";`,
-      `import type { Member } from "../../../activities/types.ts"; export type Used = Member;`,
+      `import "#workflows/messages.ts";`,
+      `import type { Member } from "#activities/types.ts"; export type Used = Member;`,
       `import "@temporalio/client";`,
     ],
   },
   "src/database/repositories/webhooks": {
     refused: [
-      `import "../../../../workflows/messages.ts";`,
-      `import type { Member } from "../../../../activities/types.ts"; export type Used = Member;`,
-      `import "../../../tokens/oauth/token.ts";`,
+      `import "#workflows/messages.ts";`,
+      `import type { Member } from "#activities/types.ts"; export type Used = Member;`,
+      `import "#tokens/oauth/token.ts";`,
     ],
     // A folder with the name of a higher layer is not that layer.
     allowed: [`import "pg";`, `import "../tokens/clients.ts";`],
   },
   "src/processes/embedded": {
-    refused: [`import "../../../workflows/messages.ts";`],
-    allowed: [`import "pg";`, `import "../../config/config.ts";`, `import "node:child_process";`],
+    refused: [`import "#workflows/messages.ts";`],
+    allowed: [`import "pg";`, `import "#config/config.ts";`, `import "node:child_process";`],
   },
   "src/temporal": {
-    refused: [`import "../../workflows/index.ts";`, `import "../../activities/deliver.ts";`],
+    refused: [`import "#workflows/index.ts";`, `import "#activities/deliver.ts";`],
     allowed: [
-      `import "../../workflows/messages.ts";`,
+      `import "#workflows/messages.ts";`,
       `export const path = new URL("../../workflows/index.ts", import.meta.url);`,
     ],
   },
   "src/processes": {
-    refused: [
-      `import "pg";`,
-      `import "../../workflows/deliver.ts";`,
-      `export const name = process.env["NAME"];`,
-    ],
+    refused: [`import "pg";`, `import "#workflows/deliver.ts";`, `export const name = process.env["NAME"];`],
     allowed: [
       `import "./api.ts";`,
-      `import "../../activities/deliver.ts";`,
-      `import "../../workflows/messages.ts";`,
+      `import "#activities/deliver.ts";`,
+      `import "#workflows/messages.ts";`,
       `import "./embedded/lock.ts";`,
     ],
   },
   "src/config/config.ts": {
-    refused: [`import "../processes/api.ts";`],
+    refused: [`import "#processes/api.ts";`],
     allowed: [`export const name = process.env["NAME"];`],
   },
   ...neighbours(),
@@ -178,10 +174,10 @@ function neighbours(): typeof LAW {
         `src/${lower}/neighbour-of-${higher}`,
         {
           refused: [
-            `import "../../${higher}/a.ts";`,
-            `import type { A } from "../../${higher}/a.ts"; export type Used = A;`,
+            `import "#${higher}/a.ts";`,
+            `import type { A } from "#${higher}/a.ts"; export type Used = A;`,
           ],
-          allowed: layers.slice(0, index).map((below) => `import "../../${below}/a.ts";`),
+          allowed: layers.slice(0, index).map((below) => `import "#${below}/a.ts";`),
         },
       ];
     }),
@@ -264,6 +260,14 @@ describe("the linter", () => {
 
   it("reads the current list of docs/architecture.md (npm run docs)", async () => {
     expect(await readFile(join(REPOSITORY, ".oxlintrc.law.json"), "utf8")).toBe(await currentImportLaw());
+  });
+
+  it("knows every folder of src as a layer", async () => {
+    const entries = await readdir(join(REPOSITORY, "src"), { withFileTypes: true });
+    const folders = entries.filter((entry) => entry.isDirectory()).map(({ name }) => name);
+    const architecture = await readFile(join(REPOSITORY, "docs", "architecture.md"), "utf8");
+    const layers = layersOf(architecture).filter((layer) => layer !== "workflows/messages");
+    expect(layers.toSorted()).toEqual(folders.toSorted());
   });
 
   it("can parse every file, so anything it does not reject is allowed", () => {
