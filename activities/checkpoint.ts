@@ -1,13 +1,13 @@
 /** Activities of the `signCheckpoint` workflow. */
 import { ApplicationFailure } from "@temporalio/common";
-import { CHECKPOINT_REFUSED } from "../workflows/messages.ts";
+import { CHECKPOINT_REFUSED } from "#workflows/messages.ts";
 import {
   CheckpointRefusedError,
   type CheckpointSigner,
   signCheckpoint,
-} from "../src/compliance/sign-checkpoint.ts";
-import type { Logger } from "../src/observability/logger.ts";
-import { metrics } from "../src/observability/metrics.ts";
+} from "#compliance/sign-checkpoint.ts";
+import type { Logger } from "#observability/logger.ts";
+import { metrics } from "#observability/metrics.ts";
 import { heartbeating } from "./heartbeating.ts";
 import type { CheckpointActivities } from "./types.ts";
 

@@ -1,10 +1,10 @@
 /** Activities of the `deliver` workflow. They take ids and return outcomes by index. */
 import { activityInfo, ApplicationFailure } from "@temporalio/activity";
 import { ApplicationFailureCategory } from "@temporalio/common";
-import type { AttemptRun, AttemptService } from "../src/webhooks/engine/attempt-service.ts";
-import type { AttemptRequest, MemberOutcome } from "../src/webhooks/engine/member-outcome.ts";
-import type { CarrierService } from "../src/webhooks/engine/carrier-service.ts";
-import { WorkerEndsError } from "../src/webhooks/engine/running-work.ts";
+import type { AttemptRun, AttemptService } from "#webhooks/engine/attempt-service.ts";
+import type { AttemptRequest, MemberOutcome } from "#webhooks/engine/member-outcome.ts";
+import type { CarrierService } from "#webhooks/engine/carrier-service.ts";
+import { WorkerEndsError } from "#webhooks/engine/running-work.ts";
 import { heartbeating } from "./heartbeating.ts";
 import type {
   AttemptInput,

@@ -1,5 +1,5 @@
 /** Activities of the `purgeExpired` workflow. */
-import { purgeExpired, type RetentionOptions } from "../src/webhooks/retention/retention.ts";
+import { purgeExpired, type RetentionOptions } from "#webhooks/retention/retention.ts";
 import { heartbeating } from "./heartbeating.ts";
 import type { PurgeActivities } from "./types.ts";
 

@@ -1,5 +1,5 @@
 /** Activities of the workflows `replayDeadLetters` and `replayDeliveries`. */
-import type { ReplayRunner } from "../src/webhooks/replay/replay-runner.ts";
+import type { ReplayRunner } from "#webhooks/replay/replay-runner.ts";
 import type { ReplayActivities, ReplayJobStatus } from "./types.ts";
 
 type Job = Awaited<ReturnType<ReplayRunner["page"]>>;

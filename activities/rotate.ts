@@ -1,5 +1,5 @@
 /** Activities of the `rotateCredentials` workflow. */
-import { type RotationSweepOptions, sweepRotation } from "../src/tokens/credentials/rotation-sweep.ts";
+import { type RotationSweepOptions, sweepRotation } from "#tokens/credentials/rotation-sweep.ts";
 import { heartbeating } from "./heartbeating.ts";
 import type { RotateActivities } from "./types.ts";
 

@@ -1,5 +1,5 @@
 /** Activities of the `rotateSigningKeys` workflow. An api rotates the keys of access tokens, which no worker opens. */
-import { rotateSigningKeys, type SigningKeyServices } from "../src/tokens/signing-keys/rotate.ts";
+import { rotateSigningKeys, type SigningKeyServices } from "#tokens/signing-keys/rotate.ts";
 import type { SigningKeyActivities } from "./types.ts";
 
 export function createSigningKeyActivities(services: SigningKeyServices): SigningKeyActivities {

@@ -1,8 +1,8 @@
 /** Activities of the `verifyEndpoint` workflow. */
 import { ApplicationFailure } from "@temporalio/common";
-import { SignetError } from "../src/domain/errors.ts";
-import { messageOf } from "../src/runtime/thrown.ts";
-import type { Challenge } from "../src/webhooks/endpoints/challenge.ts";
+import { SignetError } from "#domain/errors.ts";
+import { messageOf } from "#runtime/thrown.ts";
+import type { Challenge } from "#webhooks/endpoints/challenge.ts";
 import type { VerifyActivities } from "./types.ts";
 
 export function createVerifyActivities(challenge: Challenge): VerifyActivities {

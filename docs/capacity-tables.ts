@@ -1,5 +1,5 @@
 /** The generated parts of docs/capacity.md: plans of `signet capacity`, and the measured figures behind them. */
-import figures from "../src/cli/capacity-figures.json" with { type: "json" };
+import figures from "#cli/capacity-figures.json" with { type: "json" };
 import {
   type CapacityFigures,
   type MeasuredBytes,
@@ -9,7 +9,7 @@ import {
   planLines,
   ratesOf,
   WATCH,
-} from "../src/cli/capacity-plan.ts";
+} from "#cli/capacity-plan.ts";
 
 const RATES = [10, 100, 1_000] as const;
 const TENANTS = [100, 1_000, 10_000] as const;

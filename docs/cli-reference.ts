@@ -1,8 +1,8 @@
 /** docs/cli.md, made from the commands themselves. */
-import { allCommands, type CommandNode, commandTree, type OptionNode } from "../src/cli/command-tree.ts";
-import { EXIT_CODES } from "../src/cli/exit-codes.ts";
-import { createProgram } from "../src/cli/program.ts";
-import { PACKAGES } from "../src/runtime/package.ts";
+import { allCommands, type CommandNode, commandTree, type OptionNode } from "#cli/command-tree.ts";
+import { EXIT_CODES } from "#cli/exit-codes.ts";
+import { createProgram } from "#cli/program.ts";
+import { PACKAGES } from "#runtime/package.ts";
 
 const INTRODUCTION = `# Command line
 

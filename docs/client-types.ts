@@ -3,7 +3,7 @@
  * `npm run docs` writes src/lib/client/api-types.ts, and a test fails when it is stale.
  */
 import { format } from "oxfmt";
-import { Instant } from "../src/http/instants.ts";
+import { Instant } from "#http/instants.ts";
 import { withoutReferences } from "./described-api.ts";
 import {
   bodyOf,

@@ -1,9 +1,9 @@
 /** The OpenAPI document of the public API, without a service behind it: no route is called. */
 import { pino } from "pino";
-import { createAdmin } from "../src/api/admin/app.ts";
-import { InProcessCalls } from "../src/api/in-process.ts";
-import type { AdminServices } from "../src/api/admin/services.ts";
-import { type ApiServices, createApi } from "../src/processes/api/public-api.ts";
+import { createAdmin } from "#api/admin/app.ts";
+import { InProcessCalls } from "#api/in-process.ts";
+import type { AdminServices } from "#api/admin/services.ts";
+import { type ApiServices, createApi } from "#processes/api/public-api.ts";
 
 /** The address that stands in the document that is checked in. */
 const PUBLIC_URL = "https://signet.example";

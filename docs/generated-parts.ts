@@ -4,13 +4,13 @@
  */
 import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
-import { SETTINGS } from "../src/config/config.ts";
-import { type MetricDescription, OWN_METRICS } from "../src/observability/metrics.ts";
-import { type View, VIEWS } from "../src/temporal/views.ts";
-import { type Promised, PROMISES } from "../test/bench/scenarios/growth/promises.ts";
-import type { Growth } from "../test/support/growth.ts";
+import { SETTINGS } from "#config/config.ts";
+import { type MetricDescription, OWN_METRICS } from "#observability/metrics.ts";
+import { type View, VIEWS } from "#temporal/views.ts";
+import { type Promised, PROMISES } from "#test/bench/scenarios/growth/promises.ts";
+import type { Growth } from "#test/support/growth.ts";
 import { CAPACITY_PARTS } from "./capacity-tables.ts";
-import type { SdkLanguage } from "../src/api/openapi/sdk.ts";
+import type { SdkLanguage } from "#api/openapi/sdk.ts";
 import { describedAdmin, describedApi, withoutReferences } from "./described-api.ts";
 import { fixedLimits, requestLimits, settableLimits } from "./limits.ts";
 import { sdkTable } from "./sdk-methods.ts";

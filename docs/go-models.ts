@@ -2,8 +2,8 @@
  * The models of the Go client, from the OpenAPI document and so from the routes' schemas. `npm run docs` writes
  * sdk/go/models.gen.go, and a test fails when it is stale. The text is as gofmt leaves it.
  */
-import { Instant } from "../src/http/instants.ts";
-import { VERSION } from "../src/runtime/package.ts";
+import { Instant } from "#http/instants.ts";
+import { VERSION } from "#runtime/package.ts";
 import { asSentence, type Field, goFields, goName, goValues, wrapped } from "./go-text.ts";
 import {
   bodyOf,

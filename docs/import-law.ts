@@ -28,6 +28,12 @@ const NO_WORKFLOWS = {
   regex: "^#(workflows|activities)/",
   message: "This layer must not import workflows or activities.",
 };
+/** The law reads names, and a climbing path has none. */
+const CLIMBS = {
+  regex: "^\\.\\./\\.\\./",
+  message: "An import that climbs two levels or leaves its layer starts with # (CONTRIBUTING.md, Rules).",
+};
+
 /** Folders with a short list of permitted imports. */
 const CLOSED = {
   workflows: {
@@ -38,8 +44,6 @@ const CLOSED = {
         group: [
           "*",
           "!./*",
-          "!../src/domain/*",
-          "!../activities/types.ts",
           "!\\#domain/*",
           "!\\#activities/types.ts",
           "!@temporalio/workflow",
@@ -53,6 +57,7 @@ const CLOSED = {
   activities: {
     files: ["activities/**/*.ts"],
     patterns: [
+      CLIMBS,
       { regex: "^#(processes|api|cli|portal|edge)/", message: "Activities call services." },
       SQL,
       ENVIRONMENT,
@@ -106,7 +111,7 @@ function patternsOf(layers: readonly string[], name: string): readonly object[] 
   const temporal = belowMessages
     ? [NO_WORKFLOWS]
     : [...(name === "processes" ? [] : [ACTIVITY_TYPES, ACTIVITIES]), MESSAGES];
-  return [...order, ...(name === "database" ? [] : [SQL]), ENVIRONMENT, ...temporal];
+  return [CLIMBS, ...order, ...(name === "database" ? [] : [SQL]), ENVIRONMENT, ...temporal];
 }
 
 /** Returns the linter's configuration as text, one folder a line. @param architecture text of docs/architecture.md */
@@ -116,6 +121,7 @@ function importLaw(architecture: string): string {
   const open = folders.filter((layer) => layer !== "lib" && !(layer in CLOSED));
   const others = [...folders.filter((layer) => layer !== "lib"), "workflows", "activities"];
   const overrides = [
+    restricted(["test/**/*.ts", "docs/*.ts"], [CLIMBS]),
     ...Object.values(CLOSED).map(({ files, patterns }) => restricted(files, patterns)),
     // Libraries are copied with their paths, so they keep relative ones.
     restricted(
@@ -130,7 +136,11 @@ function importLaw(architecture: string): string {
     ),
     ...open.map((name) => restricted([`src/${name}/**/*.ts`], patternsOf(layers, name))),
     // The embedded servers are asked with SQL, for instance whether they are ready.
-    restricted(["src/processes/embedded/*.ts"], [ENVIRONMENT, NO_WORKFLOWS]),
+    restricted(["src/processes/embedded/*.ts"], [CLIMBS, ENVIRONMENT, NO_WORKFLOWS]),
+    {
+      files: ["src/*/*.ts", "workflows/*.ts", "activities/*.ts", "docs/*.ts"],
+      rules: { "import/no-relative-parent-imports": "error" },
+    },
   ];
   return `{ "overrides": [\n${overrides.map((one) => JSON.stringify(one)).join(",\n")}\n] }\n`;
 }

@@ -1,27 +1,23 @@
 /** The tables of docs/reference/limits.md: every limit, from the schemas and constants that enforce it. */
-import { URI_MAX } from "../src/http/uri-length.ts";
-import { BODY_DEPTH, BODY_LIMIT } from "../src/http/plugins/body-parsing.ts";
-import { PAGE_LIMIT } from "../src/http/common.ts";
-import { METADATA_MAX } from "../src/api/endpoint-settings.ts";
-import { METADATA_DEPTH } from "../src/api/schemas/endpoints.ts";
-import { BATCH_MAX, EVENT_DATA_DEPTH, EVENT_MAX } from "../src/api/schemas/events.ts";
-import { SETTINGS } from "../src/config/config.ts";
-import { DEAD_LETTER_MS } from "../src/domain/retry-schedule.ts";
-import { DELIVERY_DEADLINE_MS } from "../src/webhooks/sending/delivery-sender.ts";
-import { KEPT_BODY_BYTES } from "../src/webhooks/sending/http-response.ts";
-import { ATTEMPT_MAX, RETRY_AFTER_MAX_MS, RETRY_WINDOW_MS } from "../src/domain/retry-schedule.ts";
-import { HEADERS_MAX, HEADERS_MAX_BYTES } from "../src/webhooks/sending/authentication.ts";
-import { PING_DEADLINE_MS } from "../src/webhooks/endpoints/challenge.ts";
-import { SCHEMA_DEPTH, SCHEMA_MAX } from "../src/webhooks/event-types/schema-gate.ts";
-import { POLL_SETS_MAX } from "../src/webhooks/ssf/poll.ts";
-import { POLLED_SETS_MAX } from "../src/webhooks/ssf/publish.ts";
-import {
-  REMOVED_SUBJECTS_MAX,
-  STREAMS_MAX,
-  VERIFICATION_INTERVAL_S,
-} from "../src/webhooks/ssf/stream-service.ts";
-import { LIMIT_SETTINGS } from "../src/config/limit-settings.ts";
-import { TENANT_LIMIT_NAMES, TENANT_LIMITS } from "../src/config/tenant-limits.ts";
+import { URI_MAX } from "#http/uri-length.ts";
+import { BODY_DEPTH, BODY_LIMIT } from "#http/plugins/body-parsing.ts";
+import { PAGE_LIMIT } from "#http/common.ts";
+import { METADATA_MAX } from "#api/endpoint-settings.ts";
+import { METADATA_DEPTH } from "#api/schemas/endpoints.ts";
+import { BATCH_MAX, EVENT_DATA_DEPTH, EVENT_MAX } from "#api/schemas/events.ts";
+import { SETTINGS } from "#config/config.ts";
+import { DEAD_LETTER_MS } from "#domain/retry-schedule.ts";
+import { DELIVERY_DEADLINE_MS } from "#webhooks/sending/delivery-sender.ts";
+import { KEPT_BODY_BYTES } from "#webhooks/sending/http-response.ts";
+import { ATTEMPT_MAX, RETRY_AFTER_MAX_MS, RETRY_WINDOW_MS } from "#domain/retry-schedule.ts";
+import { HEADERS_MAX, HEADERS_MAX_BYTES } from "#webhooks/sending/authentication.ts";
+import { PING_DEADLINE_MS } from "#webhooks/endpoints/challenge.ts";
+import { SCHEMA_DEPTH, SCHEMA_MAX } from "#webhooks/event-types/schema-gate.ts";
+import { POLL_SETS_MAX } from "#webhooks/ssf/poll.ts";
+import { POLLED_SETS_MAX } from "#webhooks/ssf/publish.ts";
+import { REMOVED_SUBJECTS_MAX, STREAMS_MAX, VERIFICATION_INTERVAL_S } from "#webhooks/ssf/stream-service.ts";
+import { LIMIT_SETTINGS } from "#config/limit-settings.ts";
+import { TENANT_LIMIT_NAMES, TENANT_LIMITS } from "#config/tenant-limits.ts";
 
 const KIB = 1_024;
 const SECOND_MS = 1_000;

@@ -1,5 +1,5 @@
 /** Reads schemas and operations of the OpenAPI documents, for the generators of client-types, go-models and python-models. */
-import type { Sdk } from "../src/api/openapi/sdk.ts";
+import type { Sdk } from "#api/openapi/sdk.ts";
 
 /** A JSON Schema. */
 export interface Schema {

@@ -4,7 +4,7 @@
  */
 import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
-import { GO_MODULE, PACKAGES } from "../src/runtime/package.ts";
+import { GO_MODULE, PACKAGES } from "#runtime/package.ts";
 
 const ROOT = join(import.meta.dirname, "..");
 const NAME = /@[a-z0-9][a-z0-9._-]*\/(client|cli|server)(?![a-z0-9-])/g;

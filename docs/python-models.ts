@@ -2,7 +2,7 @@
  * The bodies of requests and responses for Python, from the named schemas of the OpenAPI document, and the version.
  * `npm run docs` writes models.py and _version.py of sdk/python, and a test fails when one is stale.
  */
-import { VERSION } from "../src/runtime/package.ts";
+import { VERSION } from "#runtime/package.ts";
 import {
   type Document,
   LITERALS_MAX,

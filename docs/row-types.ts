@@ -6,11 +6,11 @@ import { chmod, mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Client } from "pg";
-import { migrateDatabase } from "../src/database/migrate.ts";
-import { startEmbeddedPostgres } from "../src/processes/embedded/postgres.ts";
-import { machineTimers } from "../src/runtime/machine-timers.ts";
-import { freePort } from "../test/support/free-port.ts";
-import { THROWN_AWAY } from "../test/support/test-database.ts";
+import { migrateDatabase } from "#database/migrate.ts";
+import { startEmbeddedPostgres } from "#processes/embedded/postgres.ts";
+import { machineTimers } from "#runtime/machine-timers.ts";
+import { freePort } from "#test/support/free-port.ts";
+import { THROWN_AWAY } from "#test/support/test-database.ts";
 
 export const ROW_TYPES = "src/database/rows.ts";
 

@@ -2,7 +2,7 @@
  * The methods of the SDKs, as their templates need them: from the operations of the OpenAPI document and what they declare
  * as `sdk` (src/api/openapi/sdk.ts). Nothing here knows a language.
  */
-import type { Sdk, SdkLanguage, SdkMethod } from "../src/api/openapi/sdk.ts";
+import type { Sdk, SdkLanguage, SdkMethod } from "#api/openapi/sdk.ts";
 import {
   bodyOf,
   type Described,

@@ -19,7 +19,7 @@ import {
   setHandler,
   workflowInfo,
 } from "@temporalio/workflow";
-import type { AttemptResult, DeliverActivities } from "../activities/types.ts";
+import type { AttemptResult, DeliverActivities } from "#activities/types.ts";
 import { DeliveryLedger, type Due, fromLetters, type Wave } from "./delivery-ledger.ts";
 import { describe, type Notes, publish, publishAttempt } from "./carrier-visibility.ts";
 import {

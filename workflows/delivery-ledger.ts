@@ -2,8 +2,8 @@
  * State of the members of a `deliver` workflow: pure bookkeeping, without Temporal. The workflow asks what is due and
  * reports the results.
  */
-import type { AttemptInput, AttemptResult, IndexedReservation, Member } from "../activities/types.ts";
-import { ATTEMPT_MAX, shiftForLateness, togetherMs } from "../src/domain/retry-schedule.ts";
+import type { AttemptInput, AttemptResult, IndexedReservation, Member } from "#activities/types.ts";
+import { ATTEMPT_MAX, shiftForLateness, togetherMs } from "#domain/retry-schedule.ts";
 import type {
   DeadLetterInput,
   DeliverInput,

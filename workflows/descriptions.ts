@@ -3,7 +3,7 @@
  * cost no history. Summaries of activities and timers are stored in the history, so the many first attempts have
  * none. Ids, numbers and times only (docs/decisions/0002).
  */
-import { ATTEMPT_MAX } from "../src/domain/retry-schedule.ts";
+import { ATTEMPT_MAX } from "#domain/retry-schedule.ts";
 import type { DeliverResult, MemberAnswer, MemberStatus } from "./messages.ts";
 
 /** Maximum number of members shown individually. The query `status` returns all of them. */

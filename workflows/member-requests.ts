@@ -12,7 +12,7 @@ import {
   setHandler,
   workflowInfo,
 } from "@temporalio/workflow";
-import type { DeliverActivities } from "../activities/types.ts";
+import type { DeliverActivities } from "#activities/types.ts";
 import type { Notes } from "./carrier-visibility.ts";
 import type { DeliveryLedger } from "./delivery-ledger.ts";
 import { DELIVER_HANDLERS, requestNote, requestSummary } from "./descriptions.ts";

@@ -4,7 +4,7 @@
  */
 import { defineSearchAttributeKey } from "@temporalio/common";
 import { defineQuery, defineSignal, defineUpdate } from "@temporalio/workflow";
-import type { Member, ReplayJobStatus } from "../activities/types.ts";
+import type { Member, ReplayJobStatus } from "#activities/types.ts";
 
 export const TASK_QUEUES = {
   /** Workflows of deliveries, and first attempts to healthy endpoints. */

@@ -1,6 +1,6 @@
 /** Scheduled maintenance: removes expired data. */
 import { proxyActivities, setCurrentDetails } from "@temporalio/workflow";
-import type { PurgeActivities, PurgeResult } from "../activities/types.ts";
+import type { PurgeActivities, PurgeResult } from "#activities/types.ts";
 
 const { purge } = proxyActivities<PurgeActivities>({
   summary: "removes what is over",

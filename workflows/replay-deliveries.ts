@@ -12,7 +12,7 @@ import {
   setHandler,
   workflowInfo,
 } from "@temporalio/workflow";
-import type { ReplayActivities, ReplayJobStatus } from "../activities/types.ts";
+import type { ReplayActivities, ReplayJobStatus } from "#activities/types.ts";
 import { REPLAY_HANDLERS, signalCommands } from "./descriptions.ts";
 import {
   cancelReplaySignal,

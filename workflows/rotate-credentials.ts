@@ -1,6 +1,6 @@
 /** Scheduled maintenance: records the rotation of client secrets and raises alerts. No secret waits for it. */
 import { proxyActivities, setCurrentDetails } from "@temporalio/workflow";
-import type { RotateActivities, RotateResult } from "../activities/types.ts";
+import type { RotateActivities, RotateResult } from "#activities/types.ts";
 
 const { rotate } = proxyActivities<RotateActivities>({
   summary: "follows the rotation of client secrets",

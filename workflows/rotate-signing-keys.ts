@@ -1,6 +1,6 @@
 /** Scheduled maintenance: lifecycle of the signing keys (security decisions A). */
 import { proxyActivities, setCurrentDetails } from "@temporalio/workflow";
-import type { SigningKeyActivities, SigningKeyChanges } from "../activities/types.ts";
+import type { SigningKeyActivities, SigningKeyChanges } from "#activities/types.ts";
 
 const { advanceSigningKeys } = proxyActivities<SigningKeyActivities>({
   summary: "moves the signing keys on",

@@ -1,6 +1,6 @@
 /** Scheduled maintenance, and after each revocation: signs the current compliance log (security decisions E). */
 import { proxyActivities, setCurrentDetails } from "@temporalio/workflow";
-import type { CheckpointActivities, SignCheckpointResult } from "../activities/types.ts";
+import type { CheckpointActivities, SignCheckpointResult } from "#activities/types.ts";
 
 const { sign } = proxyActivities<CheckpointActivities>({
   summary: "signs the compliance log as it stands",

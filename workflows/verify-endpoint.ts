@@ -8,7 +8,7 @@ import {
   setHandler,
   workflowInfo,
 } from "@temporalio/workflow";
-import type { VerifyActivities } from "../activities/types.ts";
+import type { VerifyActivities } from "#activities/types.ts";
 import { readable, signalCommands, VERIFY_HANDLERS } from "./descriptions.ts";
 import {
   attemptNowSignal,

@@ -1,21 +1,21 @@
 /** Reads of the compliance log that tenants and operators share: checkpoint, entry, proofs. */
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { type Static, Type } from "typebox";
-import { ENTRY_TYPES } from "../compliance/entry-types.ts";
-import { readConsistencyProof, readInclusionProof } from "../compliance/tree-reader.ts";
-import type { Queryable } from "../database/pool.ts";
+import { ENTRY_TYPES } from "#compliance/entry-types.ts";
+import { readConsistencyProof, readInclusionProof } from "#compliance/tree-reader.ts";
+import type { Queryable } from "#database/pool.ts";
 import {
   type ComplianceEntryRow,
   type EntryFilter,
   type EntryPage,
   type EntryRows,
   findEntry,
-} from "../database/repositories/compliance-entries.ts";
-import { newestCheckpoint, type SignedCheckpointRow } from "../database/repositories/compliance-tree.ts";
-import { found, SignetError } from "../domain/errors.ts";
-import { Instant, querySpan } from "../http/instants.ts";
+} from "#database/repositories/compliance-entries.ts";
+import { newestCheckpoint, type SignedCheckpointRow } from "#database/repositories/compliance-tree.ts";
+import { found, SignetError } from "#domain/errors.ts";
+import { Instant, querySpan } from "#http/instants.ts";
 import { nextCursor, readIndexPage } from "./pagination.ts";
-import { OneOf } from "../http/common.ts";
+import { OneOf } from "#http/common.ts";
 import {
   Checkpoint,
   ConsistencyProof,

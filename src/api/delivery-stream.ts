@@ -2,11 +2,11 @@
 import { Readable } from "node:stream";
 import type { FastifyReply } from "fastify";
 import { type Static, Type } from "typebox";
-import type { DeliveryStream, DeliveryStreams } from "../webhooks/engine/delivery-streams.ts";
-import type { Clock, Timers } from "../domain/clock.ts";
-import { Formed } from "../http/common.ts";
+import type { DeliveryStream, DeliveryStreams } from "#webhooks/engine/delivery-streams.ts";
+import type { Clock, Timers } from "#domain/clock.ts";
+import { Formed } from "#http/common.ts";
 import { toDelivery } from "./schemas/deliveries.ts";
-import { type IsAdmitted, whileAdmitted } from "../http/while-admitted.ts";
+import { type IsAdmitted, whileAdmitted } from "#http/while-admitted.ts";
 
 export const EVENT_STREAM = "text/event-stream";
 /** Interval of keep-alive comments and of session checks, in milliseconds. */

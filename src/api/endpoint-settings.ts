@@ -6,11 +6,11 @@ import {
   ENDPOINT_SETTINGS,
   type EndpointSetting,
   type EndpointSettings,
-} from "../domain/endpoint-settings.ts";
-import { SignetError, validationFailed } from "../domain/errors.ts";
-import type { RawJson } from "../http/strict-json.ts";
-import type { SettingsInput } from "../webhooks/endpoints/settings.ts";
-import { compileFilter, FILTER_MAX } from "../webhooks/ingest/event-filter.ts";
+} from "#domain/endpoint-settings.ts";
+import { SignetError, validationFailed } from "#domain/errors.ts";
+import type { RawJson } from "#http/strict-json.ts";
+import type { SettingsInput } from "#webhooks/endpoints/settings.ts";
+import { compileFilter, FILTER_MAX } from "#webhooks/ingest/event-filter.ts";
 import type { EndpointPatch, NewEndpoint } from "./schemas/endpoints.ts";
 
 type Patch = Static<typeof EndpointPatch>;

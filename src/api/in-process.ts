@@ -4,11 +4,11 @@
  * or role. Such a call uses no network; it is marked by an address that no socket can have.
  */
 import type { IncomingMessage } from "node:http";
-import type { ClientIdentification, ClientOrigin } from "../http/mutual-tls/client-identification.ts";
-import type { Identity } from "../domain/identity.ts";
-import type { ScopeGuard } from "../tokens/guards/authentication.ts";
-import type { AdmitRequest } from "../tokens/guards/admission.ts";
-import type { SignetServer } from "../http/types.ts";
+import type { ClientIdentification, ClientOrigin } from "#http/mutual-tls/client-identification.ts";
+import type { Identity } from "#domain/identity.ts";
+import type { ScopeGuard } from "#tokens/guards/authentication.ts";
+import type { AdmitRequest } from "#tokens/guards/admission.ts";
+import type { SignetServer } from "#http/types.ts";
 
 export interface InProcessCall {
   readonly method: "DELETE" | "GET" | "PATCH" | "POST";

@@ -1,17 +1,17 @@
 /** Creates a credential from a request: with a secret, or for a workload without one. */
 import { type Static, Type } from "typebox";
-import { type CertificateBinding, namesCertificate } from "../tokens/credentials/certificate-binding.ts";
-import { issueCredential, type IssueServices } from "../tokens/credentials/issue-credential.ts";
-import { issueWorkloadCredential } from "../tokens/credentials/issue-workload-credential.ts";
-import type { By } from "../compliance/append-entry.ts";
-import type { Queryable } from "../database/pool.ts";
-import type { CredentialRow, VersionedCredentialRow } from "../database/repositories/tokens/credentials.ts";
-import type { PrincipalRow } from "../database/repositories/tokens/principals.ts";
-import { CREDENTIAL_CREATED, insertNotices } from "../database/repositories/tokens/revocation-notices.ts";
-import { validationFailed } from "../domain/errors.ts";
-import { acceptedKeySet, CLIENT_KEYS_MAX } from "../tokens/oauth/client-keys.ts";
+import { type CertificateBinding, namesCertificate } from "#tokens/credentials/certificate-binding.ts";
+import { issueCredential, type IssueServices } from "#tokens/credentials/issue-credential.ts";
+import { issueWorkloadCredential } from "#tokens/credentials/issue-workload-credential.ts";
+import type { By } from "#compliance/append-entry.ts";
+import type { Queryable } from "#database/pool.ts";
+import type { CredentialRow, VersionedCredentialRow } from "#database/repositories/tokens/credentials.ts";
+import type { PrincipalRow } from "#database/repositories/tokens/principals.ts";
+import { CREDENTIAL_CREATED, insertNotices } from "#database/repositories/tokens/revocation-notices.ts";
+import { validationFailed } from "#domain/errors.ts";
+import { acceptedKeySet, CLIENT_KEYS_MAX } from "#tokens/oauth/client-keys.ts";
 import { SanUri, Thumbprints } from "./schemas/certificates.ts";
-import { Body, Name, Nullable, OneOf } from "../http/common.ts";
+import { Body, Name, Nullable, OneOf } from "#http/common.ts";
 
 /** A JWK may have any members; client-keys.ts selects by name those that are stored. */
 const ClientJwks = Body("ClientKeySet", {

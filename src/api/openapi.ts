@@ -1,13 +1,13 @@
 /** The OpenAPI document: the routes' schemas and texts, with examples and errors. */
-import { DEAD_LETTER_DAYS } from "../domain/retry-schedule.ts";
+import { DEAD_LETTER_DAYS } from "#domain/retry-schedule.ts";
 import swagger, { type FastifyDynamicSwaggerOptions } from "@fastify/swagger";
 import type { FastifyContextConfig } from "fastify";
 import { describe, type Document } from "./openapi/describe.ts";
 import { errorTable } from "./openapi/errors.ts";
 import { describeWebhooks } from "./openapi/webhooks.ts";
-import { ANY_ORIGIN, makeJsonDocument, onceMade, sendDocument } from "../http/public-document.ts";
+import { ANY_ORIGIN, makeJsonDocument, onceMade, sendDocument } from "#http/public-document.ts";
 import { operation } from "./openapi/operation.ts";
-import type { SignetServer } from "../http/types.ts";
+import type { SignetServer } from "#http/types.ts";
 
 /** The tenants' tags in reading order. */
 const TAGS = [

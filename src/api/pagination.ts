@@ -4,10 +4,10 @@
  */
 import { createHash } from "node:crypto";
 import type { FastifyRequest } from "fastify";
-import type { BoundedRows } from "../database/repositories/page.ts";
-import { isId } from "../domain/ids.ts";
-import { invalidParameters } from "../domain/errors.ts";
-import { PAGE_LIMIT } from "../http/common.ts";
+import type { BoundedRows } from "#database/repositories/page.ts";
+import { isId } from "#domain/ids.ts";
+import { invalidParameters } from "#domain/errors.ts";
+import { PAGE_LIMIT } from "#http/common.ts";
 import { INDEX_PATTERN } from "./schemas/compliance.ts";
 
 const BINDING_LENGTH = 12;

@@ -1,21 +1,21 @@
 /** `POST /v1/credentials`: a tenant creates a credential, or replaces one. */
 import type { Static } from "typebox";
-import { appendEntry } from "../compliance/append-entry.ts";
-import type { EntrySources } from "../compliance/entry.ts";
-import type { Pool, PoolClient } from "../database/pool.ts";
+import { appendEntry } from "#compliance/append-entry.ts";
+import type { EntrySources } from "#compliance/entry.ts";
+import type { Pool, PoolClient } from "#database/pool.ts";
 import {
   type CredentialRow,
   findTenantCredential,
   hasCredentials,
   replaceCredential,
-} from "../database/repositories/tokens/credentials.ts";
-import { findTenantPrincipal, type PrincipalRow } from "../database/repositories/tokens/principals.ts";
-import { tenantTransaction } from "../database/transaction.ts";
-import { SIGN_IN_SCOPE } from "../tokens/portal-sessions.ts";
-import type { RotationRules } from "../domain/secret-version.ts";
-import { found, SignetError, validationFailed } from "../domain/errors.ts";
-import { scopeViolation } from "../http/bearer-errors.ts";
-import type { Identity } from "../domain/identity.ts";
+} from "#database/repositories/tokens/credentials.ts";
+import { findTenantPrincipal, type PrincipalRow } from "#database/repositories/tokens/principals.ts";
+import { tenantTransaction } from "#database/transaction.ts";
+import { SIGN_IN_SCOPE } from "#tokens/portal-sessions.ts";
+import type { RotationRules } from "#domain/secret-version.ts";
+import { found, SignetError, validationFailed } from "#domain/errors.ts";
+import { scopeViolation } from "#http/bearer-errors.ts";
+import type { Identity } from "#domain/identity.ts";
 import {
   type MadeCredential,
   makeCredential,
@@ -23,7 +23,7 @@ import {
   type NewCredentialServices,
   noticeCreated,
 } from "./new-credential.ts";
-import { type Answered, answerOnce, type RepeatableRequest } from "../http/repeatable.ts";
+import { type Answered, answerOnce, type RepeatableRequest } from "#http/repeatable.ts";
 
 const DEFAULT_OVERLAP_SECONDS = 86_400;
 

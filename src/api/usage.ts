@@ -1,10 +1,10 @@
 /** Usage: counts by tenant and day, as JSON and CSV, for tenants and operators. */
 import type { FastifyReply } from "fastify";
 import { type Static, Type } from "typebox";
-import type { DayOfUsage } from "../database/repositories/webhooks/delivery-counts.ts";
-import { invalidParameters } from "../domain/errors.ts";
-import { DAY_MS, utcDay } from "../domain/ids.ts";
-import { Formed, Id, OneOf, Resource } from "../http/common.ts";
+import type { DayOfUsage } from "#database/repositories/webhooks/delivery-counts.ts";
+import { invalidParameters } from "#domain/errors.ts";
+import { DAY_MS, utcDay } from "#domain/ids.ts";
+import { Formed, Id, OneOf, Resource } from "#http/common.ts";
 
 /** Days of a response without `from`. */
 const DAYS_DEFAULT = 30;

@@ -2,13 +2,13 @@
 import { randomUUID } from "node:crypto";
 import { join } from "node:path";
 import { readFile } from "node:fs/promises";
-import { readText } from "../lib/bounded-body.ts";
-import { type RetryPolicy, withRetries } from "../lib/client/retry.ts";
-import { runtimeWith } from "../lib/client/runtime.ts";
-import { createTlsFetch } from "../lib/client/tls-fetch.ts";
-import { formatListen, type OperatorSettings } from "../config/config.ts";
-import { OPERATOR_TOKEN_FILE, readKey } from "../crypto/development-keys.ts";
-import { messageOf } from "../runtime/thrown.ts";
+import { readText } from "#lib/bounded-body.ts";
+import { type RetryPolicy, withRetries } from "#lib/client/retry.ts";
+import { runtimeWith } from "#lib/client/runtime.ts";
+import { createTlsFetch } from "#lib/client/tls-fetch.ts";
+import { formatListen, type OperatorSettings } from "#config/config.ts";
+import { OPERATOR_TOKEN_FILE, readKey } from "#crypto/development-keys.ts";
+import { messageOf } from "#runtime/thrown.ts";
 import type { CliContext } from "./context.ts";
 import { CommandError, EXIT, exitCodeOfStatus } from "./exit-codes.ts";
 

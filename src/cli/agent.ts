@@ -3,7 +3,7 @@ import { Command } from "commander";
 import { startAgent } from "./agent/agent.ts";
 import { type AgentAddress, parseAgentAddress } from "./agent/listen-address.ts";
 import { readLocalSecret } from "./agent/local-secret.ts";
-import { connect } from "../lib/client/token-sources.ts";
+import { connect } from "#lib/client/token-sources.ts";
 import { connectionOf, withCommandError, type TenantOptions } from "./connection.ts";
 import type { CliContext } from "./context.ts";
 

@@ -5,12 +5,12 @@ import {
   ComplianceProofError,
   type VerifiedEntry,
   verifyEntry,
-} from "../lib/transparency-log/compliance-proof.ts";
-import { NODE_CRYPTO } from "../lib/transparency-log/node-crypto.ts";
-import { NoteError, parseVerifierKey } from "../lib/transparency-log/signed-note.ts";
-import { decodeItem, type LogItem } from "../compliance/log-items.ts";
-import { type KeptNote, LogProblem, verifyLog } from "../compliance/verify-log.ts";
-import { messageOf } from "../runtime/thrown.ts";
+} from "#lib/transparency-log/compliance-proof.ts";
+import { NODE_CRYPTO } from "#lib/transparency-log/node-crypto.ts";
+import { NoteError, parseVerifierKey } from "#lib/transparency-log/signed-note.ts";
+import { decodeItem, type LogItem } from "#compliance/log-items.ts";
+import { type KeptNote, LogProblem, verifyLog } from "#compliance/verify-log.ts";
+import { messageOf } from "#runtime/thrown.ts";
 import { createAdminCall, openAdminStream } from "./admin-client.ts";
 import { type CliContext, CommandError } from "./context.ts";
 import { EXIT, misused } from "./exit-codes.ts";
@@ -61,11 +61,11 @@ function isOfNetwork(error: unknown): boolean {
 async function loadDatabase() {
   try {
     return await Promise.all([
-      import("../compliance/read-log.ts"),
-      import("../database/access.ts"),
-      import("../database/bounded-client.ts"),
-      import("../database/pool.ts"),
-      import("../observability/logger.ts"),
+      import("#compliance/read-log.ts"),
+      import("#database/access.ts"),
+      import("#database/bounded-client.ts"),
+      import("#database/pool.ts"),
+      import("#observability/logger.ts"),
     ]);
   } catch (error) {
     if (error instanceof Error && "code" in error && error.code === "ERR_MODULE_NOT_FOUND") {

@@ -5,7 +5,7 @@ import {
   SHOWN_ENDPOINTS,
   SHOWN_HEALTH,
   type Tone,
-} from "../domain/shown-states.ts";
+} from "#domain/shown-states.ts";
 
 const CODES = { red: 31, green: 32, yellow: 33, dim: 2, bold: 1 } as const;
 

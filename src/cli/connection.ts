@@ -1,10 +1,10 @@
 /** Connects commands of a tenant to the service, with a credential from a file and optional mutual TLS. */
 import { readFile } from "node:fs/promises";
-import { FileCredentialStore } from "../lib/client/file-credential-store.ts";
-import type { Warning } from "../lib/client/runtime.ts";
-import type { TlsMaterial } from "../lib/client/tls-fetch.ts";
-import type { ConnectionOptions } from "../lib/client/token-sources.ts";
-import { messageOf } from "../runtime/thrown.ts";
+import { FileCredentialStore } from "#lib/client/file-credential-store.ts";
+import type { Warning } from "#lib/client/runtime.ts";
+import type { TlsMaterial } from "#lib/client/tls-fetch.ts";
+import type { ConnectionOptions } from "#lib/client/token-sources.ts";
+import { messageOf } from "#runtime/thrown.ts";
 import { CommandError } from "./context.ts";
 import { misused } from "./exit-codes.ts";
 

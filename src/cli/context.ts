@@ -1,5 +1,5 @@
 /** The environment of a command: settings, network and outputs. All are parameters, so that tests can replace them. */
-import type { ClientSettings, OperatorSettings } from "../config/config.ts";
+import type { ClientSettings, OperatorSettings } from "#config/config.ts";
 
 export { CommandError } from "./exit-codes.ts";
 

@@ -1,6 +1,6 @@
 import { readFile } from "node:fs/promises";
 import { Command } from "commander";
-import { messageOf } from "../runtime/thrown.ts";
+import { messageOf } from "#runtime/thrown.ts";
 import { createAdminCall, segment } from "./admin-client.ts";
 import { withoutMark } from "./client/command.ts";
 import { addOwn, printCredential } from "./client/own-credential.ts";

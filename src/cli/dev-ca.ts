@@ -1,7 +1,7 @@
 import { Command } from "commander";
-import { systemClock } from "../runtime/machine-timers.ts";
-import { SPIFFE_ID } from "../domain/spiffe-id.ts";
-import { developmentCaDirectory } from "../config/mutual-tls.ts";
+import { systemClock } from "#runtime/machine-timers.ts";
+import { SPIFFE_ID } from "#domain/spiffe-id.ts";
+import { developmentCaDirectory } from "#config/mutual-tls.ts";
 import { type CliContext, CommandError } from "./context.ts";
 import { misused } from "./exit-codes.ts";
 import { type OutputOptions, printResource } from "./output.ts";
@@ -23,7 +23,7 @@ export function devCaCommand(context: CliContext): Command {
     if (production) {
       throw new CommandError("The development CA is not for production, and SIGNET_ENV is production.");
     }
-    const { openDevelopmentCa } = await import("../http/mutual-tls/dev-ca.ts");
+    const { openDevelopmentCa } = await import("#http/mutual-tls/dev-ca.ts");
     return await openDevelopmentCa({ directory: developmentCaDirectory(home), nowMs: systemClock.now() });
   };
 

@@ -1,13 +1,13 @@
 /** Exit codes of commands. Scripts depend on them, so the meaning of a code must not change. */
-import { ComplianceProofError } from "../lib/transparency-log/compliance-proof.ts";
+import { ComplianceProofError } from "#lib/transparency-log/compliance-proof.ts";
 import {
   CredentialStoreError,
   type Problem,
   SignetApiError,
   SignetTransportError,
-} from "../lib/client/errors.ts";
-import { NoteError } from "../lib/transparency-log/signed-note.ts";
-import { ConfigError } from "../config/config.ts";
+} from "#lib/client/errors.ts";
+import { NoteError } from "#lib/transparency-log/signed-note.ts";
+import { ConfigError } from "#config/config.ts";
 
 export const EXIT = {
   ok: 0,

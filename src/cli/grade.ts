@@ -3,11 +3,11 @@ import { randomBytes } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import { setTimeout as delay } from "node:timers/promises";
 import { Command } from "commander";
-import type { Grade, GradeReport } from "../lib/client/api-types.ts";
-import { SignetClient } from "../lib/client/signet-client.ts";
-import { machineTimers, systemClock } from "../runtime/machine-timers.ts";
-import { newId } from "../domain/ids.ts";
-import { decodeSecret } from "../lib/receiver/secret.ts";
+import type { Grade, GradeReport } from "#lib/client/api-types.ts";
+import { SignetClient } from "#lib/client/signet-client.ts";
+import { machineTimers, systemClock } from "#runtime/machine-timers.ts";
+import { newId } from "#domain/ids.ts";
+import { decodeSecret } from "#lib/receiver/secret.ts";
 import { connectionOf, withCommandError, type TenantOptions } from "./connection.ts";
 import { withExamples } from "./client/command.ts";
 import { type ClientOptions, clientSettingsOf, openClient } from "./client/open-client.ts";
@@ -46,11 +46,11 @@ async function gradeHere(
     { CHECK_NAMES },
     { gradeReceiver },
   ] = await Promise.all([
-    import("../webhooks/sending/address-policy.ts"),
-    import("../webhooks/sending/http-sender.ts"),
-    import("../webhooks/sending/signer.ts"),
-    import("../webhooks/grader/checks.ts"),
-    import("../webhooks/grader/grade.ts"),
+    import("#webhooks/sending/address-policy.ts"),
+    import("#webhooks/sending/http-sender.ts"),
+    import("#webhooks/sending/signer.ts"),
+    import("#webhooks/grader/checks.ts"),
+    import("#webhooks/grader/grade.ts"),
   ]);
   const secret = await withCommandError(secretFile, async () => {
     const text = (await readFile(secretFile, "utf8")).trim();

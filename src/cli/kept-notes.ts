@@ -1,8 +1,8 @@
 /** Reads checkpoints of the compliance log that the user kept. */
 import { readFile, stat } from "node:fs/promises";
-import { checkpointFiles } from "../compliance/checkpoint-sink.ts";
-import type { KeptNote } from "../compliance/verify-log.ts";
-import { messageOf } from "../runtime/thrown.ts";
+import { checkpointFiles } from "#compliance/checkpoint-sink.ts";
+import type { KeptNote } from "#compliance/verify-log.ts";
+import { messageOf } from "#runtime/thrown.ts";
 import { withoutMark } from "./client/command.ts";
 import { CommandError } from "./exit-codes.ts";
 

@@ -1,5 +1,5 @@
 import { Command, Option } from "commander";
-import { findCheckpointKey } from "../compliance/load-checkpoint-key.ts";
+import { findCheckpointKey } from "#compliance/load-checkpoint-key.ts";
 import { createAdminCall, type Resource, segment } from "./admin-client.ts";
 import { type CliContext, CommandError } from "./context.ts";
 import { withTable } from "./list-options.ts";

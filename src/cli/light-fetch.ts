@@ -5,7 +5,7 @@
 import { Agent, type IncomingMessage, request as httpRequest } from "node:http";
 import { Agent as TlsAgent, request as httpsRequest } from "node:https";
 import { Readable } from "node:stream";
-import { isThisMachine } from "../config/setting.ts";
+import { isThisMachine } from "#config/setting.ts";
 
 type Init = NonNullable<Parameters<typeof fetch>[1]>;
 

@@ -1,5 +1,5 @@
 import { Command, Option } from "commander";
-import { OPERATOR_ROLES } from "../domain/operator-roles.ts";
+import { OPERATOR_ROLES } from "#domain/operator-roles.ts";
 import { type AdminCall, createAdminCall, segment } from "./admin-client.ts";
 import type { CliContext } from "./context.ts";
 import { misused } from "./exit-codes.ts";

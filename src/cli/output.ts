@@ -1,6 +1,6 @@
 /** Output of commands: the API's objects with `--json`, otherwise text for people. */
-import { escapeBeyondJson, escapeControls } from "../domain/shown-text.ts";
-import { stringifyWithRaw } from "../lib/client/raw-json.ts";
+import { escapeBeyondJson, escapeControls } from "#domain/shown-text.ts";
+import { stringifyWithRaw } from "#lib/client/raw-json.ts";
 import type { Resource } from "./admin-client.ts";
 import { colourOfState, painter } from "./colours.ts";
 import type { CliContext } from "./context.ts";

@@ -31,9 +31,9 @@ import { reconcileCommand } from "./reconcile.ts";
 import { roleCommand } from "./role.ts";
 import { streamCommand } from "./client/stream.ts";
 import { tenantCommand } from "./tenant.ts";
-import { SignetApiError } from "../lib/client/errors.ts";
+import { SignetApiError } from "#lib/client/errors.ts";
 import { topCommand } from "./top.ts";
-import { VERSION } from "../runtime/package.ts";
+import { VERSION } from "#runtime/package.ts";
 
 export type ProcessRunners = Readonly<Record<ProcessName, RunProcess>>;
 

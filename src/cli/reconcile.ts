@@ -1,7 +1,7 @@
 /** `signet reconcile`: proves that no delivery was lost. */
 import { Command } from "commander";
-import { systemClock } from "../runtime/machine-timers.ts";
-import { HOUR_MS, hourStart } from "../domain/ids.ts";
+import { systemClock } from "#runtime/machine-timers.ts";
+import { HOUR_MS, hourStart } from "#domain/ids.ts";
 import { createAdminCall, type Resource } from "./admin-client.ts";
 import type { CliContext } from "./context.ts";
 import { CommandError } from "./exit-codes.ts";

@@ -9,7 +9,7 @@ import { type ListOptions, listQuery, withListOptions, withPageOfList } from "./
 import { type OutputOptions, printPage, printResource } from "./output.ts";
 import { addReasoned } from "./reason.ts";
 import { addRevoke } from "./revocation.ts";
-import { messageOf } from "../runtime/thrown.ts";
+import { messageOf } from "#runtime/thrown.ts";
 
 interface CreateOptions extends OutputOptions {
   readonly region: string;

@@ -1,7 +1,7 @@
 /** Times on the command line: a duration ago, a time of day, a date, or RFC 3339. */
 import { InvalidArgumentError, Option } from "commander";
-import { systemClock } from "../runtime/machine-timers.ts";
-import { DAY_MS, HOUR_MS } from "../domain/ids.ts";
+import { systemClock } from "#runtime/machine-timers.ts";
+import { DAY_MS, HOUR_MS } from "#domain/ids.ts";
 
 const UNITS: Readonly<Record<string, number>> = {
   s: 1_000,

@@ -1,6 +1,6 @@
 /** Writes to the compliance log, within the transaction that the entry describes. */
-import type { Queryable } from "../database/pool.ts";
-import { appendEntryBytes, appendEntryWithCommit } from "../database/repositories/compliance-entries.ts";
+import type { Queryable } from "#database/pool.ts";
+import { appendEntryBytes, appendEntryWithCommit } from "#database/repositories/compliance-entries.ts";
 import type { Actor } from "./entry-types.ts";
 import { type ComplianceEntry, encodeEntry, type EntrySources } from "./entry.ts";
 

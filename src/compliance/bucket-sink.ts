@@ -6,10 +6,10 @@
  * key's oldest version, which the lock protects.
  */
 import type { ListObjectVersionsCommandInput, ObjectVersion, S3 } from "@aws-sdk/client-s3";
-import type { BucketPlace } from "../config/compliance.ts";
-import type { Clock } from "../domain/clock.ts";
-import { optionalPackage } from "../runtime/optional-package.ts";
-import { failureOf, messageOf } from "../runtime/thrown.ts";
+import type { BucketPlace } from "#config/compliance.ts";
+import type { Clock } from "#domain/clock.ts";
+import { optionalPackage } from "#runtime/optional-package.ts";
+import { failureOf, messageOf } from "#runtime/thrown.ts";
 import {
   checkpointPath,
   type CheckpointSink,

@@ -1,5 +1,5 @@
 /** Entries of a cell's own log in the log of the home cell (decision 35). A cell may be in other hands. */
-import type { EntryBytes } from "../database/repositories/compliance-entries.ts";
+import type { EntryBytes } from "#database/repositories/compliance-entries.ts";
 import type { CanonicalValue } from "./canonical-json.ts";
 import { ENTRY_TYPES } from "./entry-types.ts";
 import { aroundIndex, ENTRY_VERSION, type Members } from "./entry.ts";

@@ -3,8 +3,8 @@
  * change the log must not be able to sign it.
  */
 import { createPrivateKey, createPublicKey, type KeyObject, sign } from "node:crypto";
-import { sha256 } from "../lib/transparency-log/node-crypto.ts";
-import { type Checkpoint, encodeKey, KEY_ID_BYTES, keyIdInput } from "../lib/transparency-log/signed-note.ts";
+import { sha256 } from "#lib/transparency-log/node-crypto.ts";
+import { type Checkpoint, encodeKey, KEY_ID_BYTES, keyIdInput } from "#lib/transparency-log/signed-note.ts";
 
 /** RFC 8410: the DER bytes before the 32 bytes of an Ed25519 private key. */
 const PKCS8_PREFIX = Buffer.from("302e020100300506032b657004220420", "hex");

@@ -4,8 +4,8 @@
  */
 import { access, constants, mkdir, readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
-import type { RandomBytes } from "../domain/ids.ts";
-import { syncDirectory, writeOnce } from "../runtime/write-once.ts";
+import type { RandomBytes } from "#domain/ids.ts";
+import { syncDirectory, writeOnce } from "#runtime/write-once.ts";
 
 export interface KeptCheckpoint {
   /** Number, from 1, without gaps. */

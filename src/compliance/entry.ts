@@ -1,7 +1,7 @@
 /** Entries of the compliance log, and their bytes (security decisions E). */
-import type { EntryBytes } from "../database/repositories/compliance-entries.ts";
-import type { Clock } from "../domain/clock.ts";
-import type { RandomBytes } from "../domain/ids.ts";
+import type { EntryBytes } from "#database/repositories/compliance-entries.ts";
+import type { Clock } from "#domain/clock.ts";
+import type { RandomBytes } from "#domain/ids.ts";
 import { type CanonicalValue, canonicalJson } from "./canonical-json.ts";
 import type { Actor, EntryType } from "./entry-types.ts";
 

@@ -1,10 +1,10 @@
 /** Loads the checkpoint key from the settings. Development generates one and keeps it. */
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
-import { type Config, ConfigError } from "../config/config.ts";
-import { readKey, readOrCreateKey } from "../crypto/development-keys.ts";
-import type { RandomBytes } from "../domain/ids.ts";
-import { checkpointSeed } from "../config/compliance.ts";
+import { type Config, ConfigError } from "#config/config.ts";
+import { readKey, readOrCreateKey } from "#crypto/development-keys.ts";
+import type { RandomBytes } from "#domain/ids.ts";
+import { checkpointSeed } from "#config/compliance.ts";
 import { type CheckpointKey, createCheckpointKey } from "./checkpoint-key.ts";
 
 const DEVELOPMENT_FILE = "checkpoint-key";

@@ -1,5 +1,5 @@
 /** Items of the whole log, and their encoding as lines of an export (NDJSON). */
-import type { CheckpointRow, LogRow } from "../database/repositories/compliance-tree.ts";
+import type { CheckpointRow, LogRow } from "#database/repositories/compliance-tree.ts";
 
 /** In this order: the head, the checkpoints, tiles each followed by its entries, and the end. */
 export type LogItem =

@@ -3,7 +3,7 @@
  * the log (migration 0005). The two must agree.
  */
 import { createHash } from "node:crypto";
-import { nodeHash } from "../lib/transparency-log/node-crypto.ts";
+import { nodeHash } from "#lib/transparency-log/node-crypto.ts";
 
 /** The part of a tree that appending needs: the roots of its complete subtrees, largest first. */
 export interface Frontier {

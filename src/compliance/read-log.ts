@@ -1,5 +1,5 @@
 /** Reads the whole log in pages. */
-import type { Pool, Queryable } from "../database/pool.ts";
+import type { Pool, Queryable } from "#database/pool.ts";
 import {
   checkpointsAfter,
   newestCheckpoint,
@@ -7,7 +7,7 @@ import {
   readLeafTiles,
   readLogRows,
   TILE_WIDTH,
-} from "../database/repositories/compliance-tree.ts";
+} from "#database/repositories/compliance-tree.ts";
 import type { LogItem } from "./log-items.ts";
 
 const PAGE_TILES = 8;

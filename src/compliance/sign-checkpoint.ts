@@ -3,22 +3,22 @@
  * extends the newest one in the sink. That one's root authenticates the database's subtrees of the old tree. Every
  * later entry is hashed here.
  */
-import { leafHash, NODE_CRYPTO } from "../lib/transparency-log/node-crypto.ts";
+import { leafHash, NODE_CRYPTO } from "#lib/transparency-log/node-crypto.ts";
 import {
   type Checkpoint,
   NoteError,
   openCheckpoint,
   parseVerifierKey,
   type VerifierKey,
-} from "../lib/transparency-log/signed-note.ts";
-import type { Pool } from "../database/pool.ts";
+} from "#lib/transparency-log/signed-note.ts";
+import type { Pool } from "#database/pool.ts";
 import {
   insertCheckpoint,
   newestCheckpoint,
   readHead,
   readLogRows,
-} from "../database/repositories/compliance-tree.ts";
-import type { Clock } from "../domain/clock.ts";
+} from "#database/repositories/compliance-tree.ts";
+import type { Clock } from "#domain/clock.ts";
 import type { CheckpointKey } from "./checkpoint-key.ts";
 import type { CheckpointSink, KeptCheckpoint } from "./checkpoint-sink.ts";
 import { GrowingTree, rootHash } from "./merkle.ts";

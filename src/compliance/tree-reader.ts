@@ -1,5 +1,5 @@
 /** Reads the hashes for proofs from the log's tree: a few tiles, whatever its size. */
-import type { Queryable } from "../database/pool.ts";
+import type { Queryable } from "#database/pool.ts";
 import {
   countTiles,
   insertTile,
@@ -7,7 +7,7 @@ import {
   readTile,
   readTileRoots,
   TILE_WIDTH,
-} from "../database/repositories/compliance-tree.ts";
+} from "#database/repositories/compliance-tree.ts";
 import {
   completeSubtrees,
   consistencyRanges,

@@ -2,9 +2,9 @@
  * Verifies a log from its bytes alone: places, hashes, canonical form, columns, tiles, head, and every given
  * checkpoint. It takes one pass and is synchronous for entries: fast enough for a hundred thousand of them a second.
  */
-import { leafHash, NODE_CRYPTO } from "../lib/transparency-log/node-crypto.ts";
-import { NoteError, openCheckpoint, type VerifierKey } from "../lib/transparency-log/signed-note.ts";
-import type { CheckpointRow, LogRow } from "../database/repositories/compliance-tree.ts";
+import { leafHash, NODE_CRYPTO } from "#lib/transparency-log/node-crypto.ts";
+import { NoteError, openCheckpoint, type VerifierKey } from "#lib/transparency-log/signed-note.ts";
+import type { CheckpointRow, LogRow } from "#database/repositories/compliance-tree.ts";
 import type { LogItem } from "./log-items.ts";
 import { GrowingTree } from "./merkle.ts";
 import { readMembers } from "./read-members.ts";

@@ -1,6 +1,6 @@
 /** Settings of cells: regions with databases, Temporal and workers of their own (decision 35). */
 import { resolve } from "node:path";
-import { type Cell, type Cells, isAway } from "../domain/regions.ts";
+import { type Cell, type Cells, isAway } from "#domain/regions.ts";
 import { postgresUrl } from "./postgres-url.ts";
 import { list, type Parser, region, setting, url } from "./setting.ts";
 

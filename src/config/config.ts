@@ -37,19 +37,19 @@ import {
   text,
   url,
 } from "./setting.ts";
-import type { ListenAddress } from "../runtime/http-server.ts";
+import type { ListenAddress } from "#runtime/http-server.ts";
 import {
   plainTemporalProblems,
   resolveTemporal,
   TEMPORAL_SETTINGS,
   type TemporalConnection,
 } from "./temporal-settings.ts";
-import { DEAD_LETTER_DAYS, DEAD_LETTER_MS, RETRY_WINDOW_MS } from "../domain/retry-schedule.ts";
+import { DEAD_LETTER_DAYS, DEAD_LETTER_MS, RETRY_WINDOW_MS } from "#domain/retry-schedule.ts";
 import { readSecretFiles } from "./secret-files.ts";
 import { TRACING_SETTINGS } from "./tracing-settings.ts";
 import { mistypedSettings, unknownSettings } from "./unknown-settings.ts";
 import { WORKER_VERSIONING_SETTINGS, workerVersioningProblems } from "./worker-versioning.ts";
-import { messageOf } from "../runtime/thrown.ts";
+import { messageOf } from "#runtime/thrown.ts";
 
 export { formatListen, type ListenAddress };
 

@@ -1,8 +1,8 @@
 /** Settings of the connection to PostgreSQL. They become URL parameters, as in libpq, so a URL suffices to connect. */
 import { readFileSync } from "node:fs";
 import { resolve } from "node:path";
-import { ENCRYPTED_KEY, isEncryptedKey } from "../runtime/encrypted-key.ts";
-import { messageOf } from "../runtime/thrown.ts";
+import { ENCRYPTED_KEY, isEncryptedKey } from "#runtime/encrypted-key.ts";
+import { messageOf } from "#runtime/thrown.ts";
 import { URL_NAMES, URL_VARIABLES, type UrlName } from "./database-settings.ts";
 import { isThisMachine, oneOf, setting } from "./setting.ts";
 

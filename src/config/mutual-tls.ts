@@ -1,7 +1,7 @@
 /** Settings of mutual TLS, and the checks of their combinations. */
 import { join, resolve } from "node:path";
 import { cidrs, formatListen, list, oneOf, setting, url } from "./setting.ts";
-import type { ListenAddress } from "../runtime/http-server.ts";
+import type { ListenAddress } from "#runtime/http-server.ts";
 
 const MODES = ["native", "proxy", "off"] as const;
 

@@ -6,7 +6,7 @@ import {
   COLOUR_PATTERN,
   type ColourScheme,
   isSupport,
-} from "../domain/portal-brand.ts";
+} from "#domain/portal-brand.ts";
 import { list, type Parser, setting, url } from "./setting.ts";
 
 const ADDRESS = url("https:", "http:");

@@ -1,5 +1,5 @@
 /** Settings of the rotation of client secrets (security decisions C, K). */
-import type { RotationRules } from "../domain/secret-version.ts";
+import type { RotationRules } from "#domain/secret-version.ts";
 import { duration, setting } from "./setting.ts";
 
 export const ROTATION_SETTINGS = {

@@ -1,6 +1,6 @@
 /** Reads secrets from files instead of the environment: `NAME_FILE` for `NAME`, as container engines mount them. */
 import { readFileSync } from "node:fs";
-import { messageOf } from "../runtime/thrown.ts";
+import { messageOf } from "#runtime/thrown.ts";
 import type { URL_VARIABLES, UrlName } from "./database-settings.ts";
 
 /** The secrets that may come from a file. SIGNET_KEK_FILE is handled separately (key-settings.ts). */

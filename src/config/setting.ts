@@ -2,9 +2,9 @@
  * Declares one setting, and the parsers of its text. Groups of settings lie beside this file. Only config.ts, which
  * combines them, reads the environment.
  */
-import { REGION } from "../domain/regions.ts";
-import { addressSet } from "../runtime/address-set.ts";
-import type { ListenAddress } from "../runtime/http-server.ts";
+import { REGION } from "#domain/regions.ts";
+import { addressSet } from "#runtime/address-set.ts";
+import type { ListenAddress } from "#runtime/http-server.ts";
 
 export interface Parser<T> {
   (text: string): T;

@@ -5,8 +5,8 @@
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import type * as EnvConfig from "@temporalio/envconfig";
-import { ENCRYPTED_KEY, isEncryptedKey } from "../runtime/encrypted-key.ts";
-import { messageOf } from "../runtime/thrown.ts";
+import { ENCRYPTED_KEY, isEncryptedKey } from "#runtime/encrypted-key.ts";
+import { messageOf } from "#runtime/thrown.ts";
 import { integer, isThisMachine, oneOf, type Parser, setting, text } from "./setting.ts";
 
 /** `TEMPORAL_GRPC_META_<NAME>`, one variable for each header. */

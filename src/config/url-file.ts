@@ -3,7 +3,7 @@
  * tokens work without a restart. The path becomes a parameter of the URL, as the TLS settings do.
  */
 import { readFileSync } from "node:fs";
-import { messageOf } from "../runtime/thrown.ts";
+import { messageOf } from "#runtime/thrown.ts";
 import { postgresUrl } from "./postgres-url.ts";
 
 const PARAMETER = "signet_url_file";

@@ -1,5 +1,5 @@
 /** Settings of Temporal's Worker Versioning: which version of the workers runs which workflows. */
-import { VERSION } from "../runtime/package.ts";
+import { VERSION } from "#runtime/package.ts";
 import { type Parser, setting } from "./setting.ts";
 
 const name: Parser<string> = (value) => {

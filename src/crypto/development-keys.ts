@@ -1,8 +1,8 @@
 /** Keys that development generates at the first start and keeps under SIGNET_HOME. */
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
-import type { RandomBytes } from "../domain/ids.ts";
-import { writeOnce } from "../runtime/write-once.ts";
+import type { RandomBytes } from "#domain/ids.ts";
+import { writeOnce } from "#runtime/write-once.ts";
 
 /** Name of the operator token's file under SIGNET_HOME. */
 export const OPERATOR_TOKEN_FILE = "operator-token";

@@ -3,7 +3,7 @@
  * value, so that an envelope moved to another row, tenant or version cannot be opened.
  */
 import { createCipheriv, createDecipheriv, createHmac, createSecretKey, type KeyObject } from "node:crypto";
-import type { RandomBytes } from "../domain/ids.ts";
+import type { RandomBytes } from "#domain/ids.ts";
 
 const ALGORITHM = "aes-256-gcm";
 const IV_BYTES = 12;

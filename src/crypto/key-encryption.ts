@@ -4,7 +4,7 @@
  */
 import { hkdfSync } from "node:crypto";
 import { readFile } from "node:fs/promises";
-import type { RandomBytes } from "../domain/ids.ts";
+import type { RandomBytes } from "#domain/ids.ts";
 import {
   type EnvelopeKey,
   EnvelopeError,

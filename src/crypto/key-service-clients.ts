@@ -1,8 +1,8 @@
 /** The key management services of AWS and Google, by their official clients, which are optional packages. */
 import type { KMS } from "@aws-sdk/client-kms";
 import type { KeyManagementServiceClient } from "@google-cloud/kms";
-import type { KmsKey } from "../config/key-settings.ts";
-import { optionalPackage } from "../runtime/optional-package.ts";
+import type { KmsKey } from "#config/key-settings.ts";
+import { optionalPackage } from "#runtime/optional-package.ts";
 import type { CallFailure, KeyService } from "./key-service.ts";
 
 const CONNECT_MS = 1_000;

@@ -5,12 +5,12 @@
  * Envelopes: `kms1.<key id>.<ciphertext>`, base64url. They live beside envelopes of local keys.
  */
 import { createHash } from "node:crypto";
-import type { KmsKey } from "../config/key-settings.ts";
-import { SignetError } from "../domain/errors.ts";
-import { within } from "../runtime/within.ts";
+import type { KmsKey } from "#config/key-settings.ts";
+import { SignetError } from "#domain/errors.ts";
+import { within } from "#runtime/within.ts";
 import { EnvelopeError, envelopeKeyId } from "./envelope.ts";
 import type { KeyEncryption } from "./key-encryption.ts";
-import type { Timers } from "../domain/clock.ts";
+import type { Timers } from "#domain/clock.ts";
 
 /** Longest call, with the client's retries. Requests wait for it only when a key is used for the first time. */
 const CALL_MS = 5_000;

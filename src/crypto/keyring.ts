@@ -3,8 +3,8 @@
  * values. Erasing a tenant's data key makes all of them unreadable.
  */
 import type { KeyObject } from "node:crypto";
-import { putBounded } from "../domain/bounded-map.ts";
-import type { RandomBytes } from "../domain/ids.ts";
+import { putBounded } from "#domain/bounded-map.ts";
+import type { RandomBytes } from "#domain/ids.ts";
 import { contentRoot } from "./content.ts";
 import {
   type EnvelopeKey,

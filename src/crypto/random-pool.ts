@@ -1,6 +1,6 @@
 /** Random bytes for ids, drawn in bulk: an OpenSSL call per id would cost as much as the rest of the id. */
 import { randomFillSync } from "node:crypto";
-import type { RandomBytes } from "../domain/ids.ts";
+import type { RandomBytes } from "#domain/ids.ts";
 
 const POOL_BYTES = 16_384;
 

@@ -1,8 +1,8 @@
 /** Service secrets: those of a process, from its settings. Development generates missing ones once and keeps them. */
 import { join } from "node:path";
-import { type Config, ConfigError } from "../config/config.ts";
-import type { RandomBytes } from "../domain/ids.ts";
-import { failureOf } from "../runtime/thrown.ts";
+import { type Config, ConfigError } from "#config/config.ts";
+import type { RandomBytes } from "#domain/ids.ts";
+import { failureOf } from "#runtime/thrown.ts";
 import { OPERATOR_TOKEN_FILE, readKey, readOrCreateKey } from "./development-keys.ts";
 import { envelopeAad } from "./envelope.ts";
 import {
@@ -16,7 +16,7 @@ import { createServiceEncryption, KeyServiceError } from "./key-service.ts";
 import { loadKeyServices } from "./key-service-clients.ts";
 import { createKeyring, type Keyring } from "./keyring.ts";
 import { createPepper, type Pepper } from "./pepper.ts";
-import type { Timers } from "../domain/clock.ts";
+import type { Timers } from "#domain/clock.ts";
 
 const KEK_FILE = "kek";
 const KEY_BYTES = 32;

@@ -10,8 +10,8 @@ import {
   type NamedUrl,
   poolAccess,
   type UrlValues,
-} from "../config/database-settings.ts";
-import { SignetError } from "../domain/errors.ts";
+} from "#config/database-settings.ts";
+import { SignetError } from "#domain/errors.ts";
 import { BoundedClient } from "./bounded-client.ts";
 import { requireCurrentSchema } from "./migration-files.ts";
 import type { Pool, Queryable } from "./pool.ts";

@@ -6,7 +6,7 @@ import type { Client } from "pg";
 import type { Logger } from "pino";
 import { isContention, isSchemaError } from "./errors.ts";
 import { type MigrationFile, readSchemaState } from "./migration-files.ts";
-import type { Timers } from "../domain/clock.ts";
+import type { Timers } from "#domain/clock.ts";
 
 /** How long a lock may be waited for that stops others, in milliseconds. Shorter than PostgreSQL's check for deadlocks. */
 const LOCK_MS = 200;

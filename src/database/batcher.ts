@@ -2,7 +2,7 @@
  * Group commit: concurrent callers share one statement. Items that arrive during earlier statements wait together. Thus
  * the batch grows with the load, and a lone item never waits.
  */
-import type { Timer, Timers } from "../domain/clock.ts";
+import type { Timer, Timers } from "#domain/clock.ts";
 import { type Batch, OTHERS_MS, type WaitingOptions, WaitingRoom } from "./waiting-room.ts";
 
 /** Longer, because timers may be some milliseconds early. */

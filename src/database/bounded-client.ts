@@ -4,7 +4,7 @@
  * `query_timeout` rejects the query but keeps the socket, so the next query waits as long again.
  */
 import { Client, type ClientConfig } from "pg";
-import { currentUrl, UrlFileError } from "../config/url-file.ts";
+import { currentUrl, UrlFileError } from "#config/url-file.ts";
 
 /** The server cancels a statement after this time, in milliseconds. Nothing here should run longer than two seconds. */
 export const STATEMENT_TIMEOUT_MS = 8_000;

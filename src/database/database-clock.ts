@@ -3,8 +3,8 @@
  * the machine's wall clock falsifies no instant. If it disagrees with the database, the process signs nothing. In a cell,
  * PostgreSQL must also agree with that of the home cell, whose time decides on tokens (decision 39).
  */
-import { type Clock, type GuardedClock, type MachineClocks, unguardedClock } from "../domain/clock.ts";
-import { SignetError } from "../domain/errors.ts";
+import { type Clock, type GuardedClock, type MachineClocks, unguardedClock } from "#domain/clock.ts";
+import { SignetError } from "#domain/errors.ts";
 import type { Queryable } from "./pool.ts";
 
 /** Larger skews leave open which clock is right. Receivers and verifiers tolerate less than this. In milliseconds. */

@@ -1,7 +1,7 @@
 import { DatabaseError } from "pg";
-import { UrlFileError } from "../config/url-file.ts";
-import { DuplicateError } from "../domain/errors.ts";
-import type { Timers } from "../domain/clock.ts";
+import { UrlFileError } from "#config/url-file.ts";
+import { DuplicateError } from "#domain/errors.ts";
+import type { Timers } from "#domain/clock.ts";
 
 /**
  * Whether PostgreSQL rejected a statement for its content (SQLSTATE classes 21, 22 and 23: cardinality, data exception,

@@ -2,7 +2,7 @@
 import type { Client } from "pg";
 import type { Logger } from "pino";
 import { BoundedClient } from "./bounded-client.ts";
-import type { Timer, Timers } from "../domain/clock.ts";
+import type { Timer, Timers } from "#domain/clock.ts";
 
 const RECONNECT_MS = 1_000;
 /** Interval of test queries, in milliseconds. A connection that only listens would never notice that it is dead. */

@@ -5,14 +5,14 @@
 import { type Client, escapeIdentifier, escapeLiteral } from "pg";
 import type { Logger } from "pino";
 import { applyMigrations, type Migrator, openSession, patiently } from "./apply-migrations.ts";
-import { SignetError } from "../domain/errors.ts";
+import { SignetError } from "#domain/errors.ts";
 import { BoundedClient } from "./bounded-client.ts";
 import { CELL_ROLES, EDGE_ROLE, rolesBeyondEdge } from "./edge-login.ts";
 import { SERVICE_ROLES, type ServiceRole } from "./pool.ts";
 import { ensurePartitions } from "./repositories/partitions.ts";
 import { setLeaseKeys } from "./repositories/tokens/lease-keys.ts";
 import { requireOwnRoles, requireUtf8 } from "./server-checks.ts";
-import type { Timers } from "../domain/clock.ts";
+import type { Timers } from "#domain/clock.ts";
 
 /** Reads everything, for logical backups, and belongs to no login of the service (docs/operations.md). */
 const BACKUP_ROLE = "signet_backup";

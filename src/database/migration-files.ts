@@ -1,7 +1,7 @@
 /** The migrations of this build, `migrations/NNNN-name.sql`, and how far a database has come. */
 import { createHash } from "node:crypto";
 import { readdir, readFile } from "node:fs/promises";
-import { SignetError } from "../domain/errors.ts";
+import { SignetError } from "#domain/errors.ts";
 import type { Queryable } from "./pool.ts";
 
 const MIGRATIONS = new URL("./migrations/", import.meta.url);

@@ -12,8 +12,8 @@ import {
 import { DatabaseBusyError, repeatContended } from "./errors.ts";
 import { createInstantParser } from "./instants.ts";
 import { roleSettings, type ServiceRole } from "./role-settings.ts";
-import { within } from "../runtime/within.ts";
-import { machineTimers } from "../runtime/machine-timers.ts";
+import { within } from "#runtime/within.ts";
+import { machineTimers } from "#runtime/machine-timers.ts";
 
 /** A pool, or a client inside a transaction. */
 export type Queryable = Pick<ClientBase, "query">;

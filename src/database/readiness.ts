@@ -1,10 +1,10 @@
 /** Readiness of PostgreSQL for this process: every pool answers, the schema is current, and writes work. */
 import { DatabaseError } from "pg";
-import type { ReadinessCheck } from "../runtime/readiness.ts";
-import { within } from "../runtime/within.ts";
+import type { ReadinessCheck } from "#runtime/readiness.ts";
+import { within } from "#runtime/within.ts";
 import { requireCurrentSchema } from "./migration-files.ts";
 import { beginStatement, type Pool, type PoolClient, type Queryable } from "./pool.ts";
-import type { Timers } from "../domain/clock.ts";
+import type { Timers } from "#domain/clock.ts";
 
 /** Timeout for trivial queries, in milliseconds. A connection that exceeds it is not used again. */
 const ANSWER_MS = 2_000;

@@ -1,5 +1,5 @@
 /** Row-level security separates the tenants, so a login that can bypass it must not be used. */
-import { SignetError } from "../domain/errors.ts";
+import { SignetError } from "#domain/errors.ts";
 import type { Queryable } from "./pool.ts";
 
 /** Returns the roles that the session's login may act as and that bypass row-level security, possibly its own. */

@@ -1,5 +1,5 @@
 /** What a server and a database must be before Signet uses them. */
-import { SignetError } from "../domain/errors.ts";
+import { SignetError } from "#domain/errors.ts";
 import type { Queryable } from "./pool.ts";
 
 /**

@@ -1,10 +1,10 @@
 /** A dedicated connection that both listens and queries, so that notifications and answers arrive over one line. */
 import type { Client } from "pg";
-import { withinLoopTime } from "../runtime/loop-time.ts";
+import { withinLoopTime } from "#runtime/loop-time.ts";
 import { BoundedClient, STATEMENT_TIMEOUT_MS } from "./bounded-client.ts";
 import type { Queryable } from "./pool.ts";
 import { roleSettings, type ServiceRole } from "./role-settings.ts";
-import type { Timers } from "../domain/clock.ts";
+import type { Timers } from "#domain/clock.ts";
 
 /** Timeout for opening, in milliseconds. It takes several turns of the event loop, each of which may be late. */
 const CONNECT_MS = 3_000;

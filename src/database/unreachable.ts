@@ -1,10 +1,10 @@
 /** Why PostgreSQL cannot be used, in one sentence for the operator: the host, the setting, and what was answered. */
 import { DatabaseError, escapeIdentifier } from "pg";
-import type { NamedUrl } from "../config/database-settings.ts";
-import { type PostgresTarget, targetOf } from "../config/postgres-url.ts";
-import { UrlFileError } from "../config/url-file.ts";
-import { SignetError } from "../domain/errors.ts";
-import { inOneLine, messageOf } from "../runtime/thrown.ts";
+import type { NamedUrl } from "#config/database-settings.ts";
+import { type PostgresTarget, targetOf } from "#config/postgres-url.ts";
+import { UrlFileError } from "#config/url-file.ts";
+import { SignetError } from "#domain/errors.ts";
+import { inOneLine, messageOf } from "#runtime/thrown.ts";
 
 const UNRESOLVED: ReadonlySet<string> = new Set(["ENOTFOUND", "EAI_AGAIN"]);
 const FILE = /^(?:ENOENT|EACCES|EISDIR)$/;

@@ -2,7 +2,7 @@
  * Reports when a request was admitted, for tests only. The response may be sent much later, so its time does not show
  * how long a revoked token was still admitted.
  */
-import type { ScopeGuard } from "../tokens/guards/authentication.ts";
+import type { ScopeGuard } from "#tokens/guards/authentication.ts";
 
 /**
  * Nanoseconds of CLOCK_MONOTONIC, which all processes of a machine share. Upstreams cannot set this header

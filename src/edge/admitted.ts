@@ -2,9 +2,9 @@
  * Running requests, such as downloads. Their tokens were checked once at admission, but a revocation still ends them
  * (security decisions D: 250 ms).
  */
-import { tokenRefused } from "../http/bearer-errors.ts";
-import type { RevocableToken } from "../revocation/deny-list.ts";
-import type { Timer, Timers } from "../domain/clock.ts";
+import { tokenRefused } from "#http/bearer-errors.ts";
+import type { RevocableToken } from "#revocation/deny-list.ts";
+import type { Timer, Timers } from "#domain/clock.ts";
 
 /** Interval of the checks, in milliseconds. They read memory, where a revocation arrives within some milliseconds. */
 const CHECK_EVERY_MS = 50;

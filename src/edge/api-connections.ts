@@ -1,11 +1,11 @@
 /** The connections to the api: mutual TLS with a pinned name, renewed when their files change. */
 import type { Agent } from "undici";
-import { pinnedNameCheck } from "../http/mutual-tls/client-certificate.ts";
-import { type Material, type MaterialFiles, openMaterial } from "../http/mutual-tls/material.ts";
-import type { Logger } from "../observability/logger.ts";
-import type { ReadinessCheck } from "../runtime/readiness.ts";
+import { pinnedNameCheck } from "#http/mutual-tls/client-certificate.ts";
+import { type Material, type MaterialFiles, openMaterial } from "#http/mutual-tls/material.ts";
+import type { Logger } from "#observability/logger.ts";
+import type { ReadinessCheck } from "#runtime/readiness.ts";
 import { connectionsOf, createAgent, type Target, type UpstreamConnections } from "./dispatchers.ts";
-import type { Timers } from "../domain/clock.ts";
+import type { Timers } from "#domain/clock.ts";
 
 /** Time for requests on replaced connections to end, in milliseconds. */
 const RETIRE_AFTER_MS = 60_000;

@@ -4,8 +4,8 @@
  */
 import type { IncomingHttpHeaders, IncomingMessage } from "node:http";
 import type { FastifyRequest } from "fastify";
-import type { SignetServer } from "../http/types.ts";
-import type { CheckingProxy } from "../config/edge-settings.ts";
+import type { SignetServer } from "#http/types.ts";
+import type { CheckingProxy } from "#config/edge-settings.ts";
 import { routedTarget } from "./request-checks.ts";
 
 /** The headers in which the other proxies name the method and the target; Envoy repeats the request's own. */

@@ -3,8 +3,8 @@
  * api.
  */
 import type { X509Certificate } from "node:crypto";
-import { INTERMEDIATES_MAX, isSelfSigned } from "../http/mutual-tls/certificate-chain.ts";
-import type { ClientCertificate } from "../http/mutual-tls/client-certificate.ts";
+import { INTERMEDIATES_MAX, isSelfSigned } from "#http/mutual-tls/certificate-chain.ts";
+import type { ClientCertificate } from "#http/mutual-tls/client-certificate.ts";
 
 /** The headers of a certificate. */
 export type ClientCertHeaders = Readonly<Record<string, string>>;

@@ -1,10 +1,10 @@
 /** Connections to upstreams, shared by successive route tables and closed when no table uses them. */
 import type { PeerCertificate } from "node:tls";
 import { Agent, type Dispatcher } from "undici";
-import { checkServerIdentity } from "../lib/server-identity.ts";
-import { acceptInterimResponses } from "../runtime/interim-responses.ts";
+import { checkServerIdentity } from "#lib/server-identity.ts";
+import { acceptInterimResponses } from "#runtime/interim-responses.ts";
 import type { HeadCallback, Passage } from "./passage.ts";
-import type { Timer, Timers } from "../domain/clock.ts";
+import type { Timer, Timers } from "#domain/clock.ts";
 
 /** Time for requests of an earlier table to end, in milliseconds. */
 const RETIRE_AFTER_MS = 60_000;

@@ -4,23 +4,23 @@
  */
 import type { FastifyRequest } from "fastify";
 import type { IncomingHttpHeaders } from "node:http";
-import { createAdmission, createScopeGuard } from "../tokens/guards/authentication.ts";
-import { registerHealthRoutes } from "../http/health.ts";
-import { installRequestTracing } from "../http/plugins/request-tracing.ts";
-import { createServer } from "../http/server.ts";
-import type { SignetServer } from "../http/types.ts";
-import type { CheckingProxy } from "../config/edge-settings.ts";
-import type { Clock, Timers } from "../domain/clock.ts";
-import type { Cells } from "../domain/regions.ts";
-import type { RandomBytes } from "../domain/ids.ts";
-import { createIdentitySigner } from "../lib/edge-identity/sign.ts";
-import { PROBLEM_HEADER } from "../http/mutual-tls/client-cert-header.ts";
-import type { ClientIdentification } from "../http/mutual-tls/client-identification.ts";
-import type { VerifyToken } from "../tokens/oauth/verify-access-token.ts";
-import type { Logger } from "../observability/logger.ts";
-import { metrics } from "../observability/metrics.ts";
-import type { ReadinessCheck } from "../runtime/readiness.ts";
-import { addressKey } from "../http/rate-limits/address-key.ts";
+import { createAdmission, createScopeGuard } from "#tokens/guards/authentication.ts";
+import { registerHealthRoutes } from "#http/health.ts";
+import { installRequestTracing } from "#http/plugins/request-tracing.ts";
+import { createServer } from "#http/server.ts";
+import type { SignetServer } from "#http/types.ts";
+import type { CheckingProxy } from "#config/edge-settings.ts";
+import type { Clock, Timers } from "#domain/clock.ts";
+import type { Cells } from "#domain/regions.ts";
+import type { RandomBytes } from "#domain/ids.ts";
+import { createIdentitySigner } from "#lib/edge-identity/sign.ts";
+import { PROBLEM_HEADER } from "#http/mutual-tls/client-cert-header.ts";
+import type { ClientIdentification } from "#http/mutual-tls/client-identification.ts";
+import type { VerifyToken } from "#tokens/oauth/verify-access-token.ts";
+import type { Logger } from "#observability/logger.ts";
+import { metrics } from "#observability/metrics.ts";
+import type { ReadinessCheck } from "#runtime/readiness.ts";
+import { addressKey } from "#http/rate-limits/address-key.ts";
 import type { Admitted } from "./admitted.ts";
 import { withAdmissionInstant } from "./admission-instant.ts";
 import { API_BODY_LIMIT, API_ROUTES } from "./api-routes.ts";
@@ -30,7 +30,7 @@ import { checkedTarget, registerCheckedRoutes } from "./checked-routes.ts";
 import { registerProxiedRoutes } from "./proxied-routes.ts";
 import { checkParameters, checkRequest, routedTarget } from "./request-checks.ts";
 import type { EdgeRoute, RouteTable, Upstream } from "./route-table.ts";
-import { Shares } from "../domain/shares.ts";
+import { Shares } from "#domain/shares.ts";
 
 /** Defaults for limits that the table does not set. */
 export interface EdgeLimits {

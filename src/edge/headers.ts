@@ -3,8 +3,8 @@
  * edge.
  */
 import type { IncomingHttpHeaders } from "node:http";
-import { elementsOf } from "../http/list-header.ts";
-import { putBounded } from "../domain/bounded-map.ts";
+import { elementsOf } from "#http/list-header.ts";
+import { putBounded } from "#domain/bounded-map.ts";
 
 /** Headers of a single connection (RFC 9110 section 7.6.1); those named in `Connection` are removed too. */
 const CONNECTION_HEADERS: ReadonlySet<string> = new Set([

@@ -2,18 +2,18 @@
 import type { IncomingHttpHeaders } from "node:http";
 import { fastifyHttpProxy, type FastifyHttpProxyOptions } from "@fastify/http-proxy";
 import type { FastifyReply, FastifyRequest } from "fastify";
-import type { SignetServer } from "../http/types.ts";
-import { SignetError } from "../domain/errors.ts";
-import type { Logger } from "../observability/logger.ts";
-import { metrics } from "../observability/metrics.ts";
-import { rateLimited } from "../http/rate-limits/rate-limited.ts";
+import type { SignetServer } from "#http/types.ts";
+import { SignetError } from "#domain/errors.ts";
+import type { Logger } from "#observability/logger.ts";
+import { metrics } from "#observability/metrics.ts";
+import { rateLimited } from "#http/rate-limits/rate-limited.ts";
 import type { Admitted } from "./admitted.ts";
 import { PASSAGE, type UpstreamConnections } from "./dispatchers.ts";
 import { forwardedAnswerHeaders, forwardedRequestHeaders } from "./headers.ts";
 import { Passage } from "./passage.ts";
 import { limitedBody } from "./request-checks.ts";
-import type { Shares } from "../domain/shares.ts";
-import type { Timers } from "../domain/clock.ts";
+import type { Shares } from "#domain/shares.ts";
+import type { Timers } from "#domain/clock.ts";
 
 declare module "fastify" {
   interface FastifyRequest {

@@ -1,8 +1,8 @@
 /** Rejects ambiguous requests before routing, since two servers could interpret them differently. */
 import type { IncomingMessage } from "node:http";
 import { Transform, type Readable } from "node:stream";
-import { nothingHere, SignetError } from "../domain/errors.ts";
-import { ambiguous } from "../http/plugins/request-hygiene.ts";
+import { nothingHere, SignetError } from "#domain/errors.ts";
+import { ambiguous } from "#http/plugins/request-hygiene.ts";
 import { canonicalTarget } from "./canonical-target.ts";
 
 /** Requests with a rejected target. They are routed to `/`, so that a hook can respond. */

@@ -1,10 +1,10 @@
 /** The route table's file, read at the start and again when it or a referenced file changes. */
 import { readFileSync } from "node:fs";
 import { dirname, resolve } from "node:path";
-import type { Logger } from "../observability/logger.ts";
-import { metrics } from "../observability/metrics.ts";
-import { messageOf } from "../runtime/thrown.ts";
-import { type WatchedFiles, watchFiles } from "../runtime/watched-files.ts";
+import type { Logger } from "#observability/logger.ts";
+import { metrics } from "#observability/metrics.ts";
+import { messageOf } from "#runtime/thrown.ts";
+import { type WatchedFiles, watchFiles } from "#runtime/watched-files.ts";
 import { readRouteTable, type RouteTable, type RouteTableError } from "./route-table.ts";
 
 const BYTES_MAX = 1_048_576;

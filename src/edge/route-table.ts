@@ -1,14 +1,14 @@
 /** The route table: the upstream and the required scopes of each path. Strictly parsed; all faults are reported. */
 import { createSecretKey, type KeyObject } from "node:crypto";
 import { Type, type Static } from "typebox";
-import { Closed } from "../http/common.ts";
-import { certificatesOf, pemOf } from "../http/mutual-tls/trust.ts";
-import { createStrictJsonParser } from "../http/strict-json.ts";
-import { createValueCheck } from "../http/validation.ts";
-import { REGION } from "../domain/regions.ts";
-import { isScope } from "../domain/scopes.ts";
-import { SignetError } from "../domain/errors.ts";
-import { messageOf } from "../runtime/thrown.ts";
+import { Closed } from "#http/common.ts";
+import { certificatesOf, pemOf } from "#http/mutual-tls/trust.ts";
+import { createStrictJsonParser } from "#http/strict-json.ts";
+import { createValueCheck } from "#http/validation.ts";
+import { REGION } from "#domain/regions.ts";
+import { isScope } from "#domain/scopes.ts";
+import { SignetError } from "#domain/errors.ts";
+import { messageOf } from "#runtime/thrown.ts";
 import { RESERVED } from "./api-routes.ts";
 import { overlap, readPattern, routerPath, type Segments } from "./route-pattern.ts";
 

@@ -1,5 +1,5 @@
 /** Errors for a missing, invalid or insufficient token (RFC 6750 section 3). */
-import { SignetError } from "../domain/errors.ts";
+import { SignetError } from "#domain/errors.ts";
 
 const REALM = 'Bearer realm="service"';
 

@@ -1,8 +1,8 @@
 /** Building blocks of the resources' schemas. */
 import { type Static, type TProperties, type TSchema, Type } from "typebox";
-import { ID_PREFIXES, type IdNoun, idPattern } from "../domain/ids.ts";
-import { REGION_PATTERN } from "../domain/regions.ts";
-import { SCOPE_PATTERN } from "../domain/scopes.ts";
+import { ID_PREFIXES, type IdNoun, idPattern } from "#domain/ids.ts";
+import { REGION_PATTERN } from "#domain/regions.ts";
+import { SCOPE_PATTERN } from "#domain/scopes.ts";
 import type { RawJson } from "./strict-json.ts";
 
 /** Returns the schema of an object that rejects unknown members. */

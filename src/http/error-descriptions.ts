@@ -1,5 +1,5 @@
 /** The meaning, causes and remedies of each error, for its page and for the OpenAPI document. */
-import type { ErrorCode } from "../domain/errors.ts";
+import type { ErrorCode } from "#domain/errors.ts";
 
 export interface ErrorDescription {
   /** One or two sentences. */

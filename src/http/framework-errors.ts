@@ -1,6 +1,6 @@
 /** Converts any thrown value to an error of the catalogue, to hide details of the framework and the database. */
 import type { FastifyError } from "fastify";
-import { isDatabaseAway } from "../database/errors.ts";
+import { isDatabaseAway } from "#database/errors.ts";
 import {
   DuplicateError,
   type ErrorCode,
@@ -9,7 +9,7 @@ import {
   nothingHere,
   SignetError,
   validationFailed,
-} from "../domain/errors.ts";
+} from "#domain/errors.ts";
 import { uriTooLong } from "./uri-length.ts";
 import { fieldProblems } from "./validation.ts";
 

@@ -1,5 +1,5 @@
-import { SignetError } from "../domain/errors.ts";
-import { failedChecks, type ReadinessCheck, readinessNotes } from "../runtime/readiness.ts";
+import { SignetError } from "#domain/errors.ts";
+import { failedChecks, type ReadinessCheck, readinessNotes } from "#runtime/readiness.ts";
 import type { SignetServer } from "./types.ts";
 
 /** Registers `/healthz` (the process runs) and `/readyz` (its dependencies work too). */

@@ -1,5 +1,5 @@
 /** Instants on the wire: RFC 3339. */
-import { type FieldProblem, invalidParameters, validationFailed } from "../domain/errors.ts";
+import { type FieldProblem, invalidParameters, validationFailed } from "#domain/errors.ts";
 import { Documented, Formed } from "./common.ts";
 
 /** RFC 3339, limited to the years that PostgreSQL and JavaScript both support. */

@@ -3,7 +3,7 @@
  * cursor builds no values, so it is faster than a parser. `strict-json.ts` reads values with it.
  */
 import { isAscii } from "node:buffer";
-import { SignetError } from "../domain/errors.ts";
+import { SignetError } from "#domain/errors.ts";
 
 const TAB = 0x09;
 const LINE_FEED = 0x0a;

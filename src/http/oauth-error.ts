@@ -1,5 +1,5 @@
 /** Errors of the OAuth endpoints (RFC 6749 section 5.2), with the service's code and request id. */
-import type { ErrorCode, SignetError } from "../domain/errors.ts";
+import type { ErrorCode, SignetError } from "#domain/errors.ts";
 
 const OAUTH_NAMES: Partial<Readonly<Record<ErrorCode, string>>> = {
   INVALID_CLIENT: "invalid_client",

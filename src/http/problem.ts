@@ -1,6 +1,6 @@
 /** Problem documents (RFC 9457, security decisions J), the format of all errors outside the OAuth endpoints. */
 import type { FastifyReply, FastifyRequest } from "fastify";
-import { ERROR_CATALOGUE, errorSlug, type SignetError } from "../domain/errors.ts";
+import { ERROR_CATALOGUE, errorSlug, type SignetError } from "#domain/errors.ts";
 
 export const PROBLEM_JSON = "application/problem+json";
 

@@ -11,20 +11,20 @@ import {
   envelopeKeyId,
   openEnvelope,
   sealEnvelope,
-} from "../crypto/envelope.ts";
-import type { Pepper } from "../crypto/pepper.ts";
-import type { Queryable } from "../database/pool.ts";
+} from "#crypto/envelope.ts";
+import type { Pepper } from "#crypto/pepper.ts";
+import type { Queryable } from "#database/pool.ts";
 import {
   type AnswerPlace,
   claimAnswer,
   findAnswer,
   freeAnswer,
   keepAnswer,
-} from "../database/repositories/idempotent-answers.ts";
-import { IDEMPOTENCY_MS } from "../domain/idempotency.ts";
-import type { Clock } from "../domain/clock.ts";
-import type { RandomBytes } from "../domain/ids.ts";
-import { SignetError } from "../domain/errors.ts";
+} from "#database/repositories/idempotent-answers.ts";
+import { IDEMPOTENCY_MS } from "#domain/idempotency.ts";
+import type { Clock } from "#domain/clock.ts";
+import type { RandomBytes } from "#domain/ids.ts";
+import { SignetError } from "#domain/errors.ts";
 
 export interface RepeatableServices {
   readonly pepper: Pepper;

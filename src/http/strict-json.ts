@@ -9,8 +9,8 @@
  * Values inside opaque members are validated but not built.
  */
 import { isUtf8 } from "node:buffer";
-import { Decimal, isSameDouble } from "../domain/decimal.ts";
-import { SignetError } from "../domain/errors.ts";
+import { Decimal, isSameDouble } from "#domain/decimal.ts";
+import { SignetError } from "#domain/errors.ts";
 import {
   CLOSE_BRACE,
   CLOSE_BRACKET,

@@ -9,11 +9,11 @@ import type {
 } from "fastify";
 import type { CertificateProblem } from "./mutual-tls/certificate-chain.ts";
 import type { ClientCertificate } from "./mutual-tls/client-certificate.ts";
-import type { EntryType } from "../compliance/entry-types.ts";
-import type { OperatorRole } from "../domain/operator-roles.ts";
-import type { Identity } from "../domain/identity.ts";
+import type { EntryType } from "#compliance/entry-types.ts";
+import type { OperatorRole } from "#domain/operator-roles.ts";
+import type { Identity } from "#domain/identity.ts";
 import type { TenantRate } from "./rate-limits/tenant-limits.ts";
-import type { OperatorIdentity } from "../domain/identity.ts";
+import type { OperatorIdentity } from "#domain/identity.ts";
 
 /** A Fastify server whose route schemas type their handlers. */
 export type SignetServer = FastifyInstance<

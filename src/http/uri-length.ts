@@ -1,5 +1,5 @@
 /** The maximum length of a request target. */
-import { SignetError } from "../domain/errors.ts";
+import { SignetError } from "#domain/errors.ts";
 
 /** Maximum length, in characters. RFC 9110 section 4.1 recommends at least 8,000; Node limits all headers to 16 KiB. */
 export const URI_MAX = 8_192;

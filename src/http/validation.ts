@@ -4,7 +4,7 @@
  */
 import { Ajv, type ErrorObject, type Options, type ValidateFunction } from "ajv";
 import type { FastifySchemaValidationError } from "fastify";
-import type { FieldProblem } from "../domain/errors.ts";
+import type { FieldProblem } from "#domain/errors.ts";
 import { meantFaults } from "./fault-branches.ts";
 import { faultSentence } from "./fault-words.ts";
 import { RawJson } from "./strict-json.ts";

@@ -1,8 +1,8 @@
 /** Ends long responses when their caller is no longer admitted (security decisions D: 250 ms after a revocation). */
 
-import { traceFields } from "../observability/tracer.ts";
+import { traceFields } from "#observability/tracer.ts";
 import type { FastifyReply } from "fastify";
-import type { Timers } from "../domain/clock.ts";
+import type { Timers } from "#domain/clock.ts";
 
 /** Interval of the checks, in milliseconds. They read memory, where a revocation arrives within some milliseconds. */
 const CHECK_EVERY_MS = 50;

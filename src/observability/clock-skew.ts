@@ -2,12 +2,12 @@
  * Measures the skew of a machine's clock from the database's, and in a cell that of its database's from the home cell's.
  * Logs it, and checks it for readiness.
  */
-import { CLOCK_SKEW_MAX_MS, type CellClock } from "../database/database-clock.ts";
-import type { GuardedClock } from "../domain/clock.ts";
-import type { UpkeepJob } from "../runtime/upkeep.ts";
+import { CLOCK_SKEW_MAX_MS, type CellClock } from "#database/database-clock.ts";
+import type { GuardedClock } from "#domain/clock.ts";
+import type { UpkeepJob } from "#runtime/upkeep.ts";
 import type { Logger } from "./logger.ts";
 import { metrics } from "./metrics.ts";
-import type { ReadinessCheck } from "../runtime/readiness.ts";
+import type { ReadinessCheck } from "#runtime/readiness.ts";
 
 const EVERY_MS = 2_000;
 /** Skew that is logged, in milliseconds. It does not harm this service, but other programs see the same wrong time. */

@@ -4,7 +4,7 @@
  */
 import { chmodSync } from "node:fs";
 import { destination as pinoDestination, type DestinationStream, type Logger, pino } from "pino";
-import { escapeBeyondJson } from "../domain/shown-text.ts";
+import { escapeBeyondJson } from "#domain/shown-text.ts";
 
 export type { Logger };
 

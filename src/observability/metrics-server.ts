@@ -1,15 +1,15 @@
 /** A process's listener for its operators: Prometheus metrics, liveness and readiness. */
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import { register } from "prom-client";
-import { formatListen, type ListenAddress } from "../config/config.ts";
-import { closeAtOnce, endUnused, listenOn } from "../runtime/http-server.ts";
-import { limitPipelining } from "../runtime/pipelined-requests.ts";
-import { messageOf } from "../runtime/thrown.ts";
+import { formatListen, type ListenAddress } from "#config/config.ts";
+import { closeAtOnce, endUnused, listenOn } from "#runtime/http-server.ts";
+import { limitPipelining } from "#runtime/pipelined-requests.ts";
+import { messageOf } from "#runtime/thrown.ts";
 import type { Logger } from "./logger.ts";
 import { metrics } from "./metrics.ts";
 import { metricsText } from "./process-metrics.ts";
-import { failedChecks, type ReadinessCheck, readinessNotes } from "../runtime/readiness.ts";
-import type { Timer, Timers } from "../domain/clock.ts";
+import { failedChecks, type ReadinessCheck, readinessNotes } from "#runtime/readiness.ts";
+import type { Timer, Timers } from "#domain/clock.ts";
 
 export interface MetricsServerOptions {
   /** Address of the listener; port 0 is any free one. */

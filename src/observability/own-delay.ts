@@ -1,6 +1,6 @@
 /** Measures the delay of this process's own timers, which distorts what it measures of others. */
 import { monitorEventLoopDelay } from "node:perf_hooks";
-import type { Timers } from "../domain/clock.ts";
+import type { Timers } from "#domain/clock.ts";
 
 /** A finer resolution wakes an idle process more often. Delays are underestimated by up to this. */
 const RESOLUTION_MS = 100;

@@ -1,7 +1,7 @@
 /** The metrics that a process exports: its own, Node's, those of its connection pools, and Temporal's SDK's. */
 import { collectDefaultMetrics, register } from "prom-client";
-import { poolStatistics } from "../database/pool.ts";
-import { VERSION } from "../runtime/package.ts";
+import { poolStatistics } from "#database/pool.ts";
+import { VERSION } from "#runtime/package.ts";
 import { metrics, OWN_METRICS, type ProcessName } from "./metrics.ts";
 
 /** Node's gauges whose names look like counters. A scrape does not need every handle's type. */

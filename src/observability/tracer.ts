@@ -1,5 +1,5 @@
 /** What code that traces sees of a tracer, whichever library is behind it. */
-import type { OtlpProtocol, SamplerName } from "../config/tracing-settings.ts";
+import type { OtlpProtocol, SamplerName } from "#config/tracing-settings.ts";
 
 /** Attributes of a span; never an address or a payload. */
 export type SpanAttributes = Readonly<Record<string, string | number | boolean>>;

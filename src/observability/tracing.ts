@@ -2,8 +2,8 @@
  * Traces. Without a collector they are off, and OpenTelemetry is not even loaded. Parents are passed explicitly: an
  * `AsyncLocalStorage`, which follows every promise, would cost a fifth of the worker (decision 7).
  */
-import type { Config } from "../config/config.ts";
-import type { TRACING_SETTINGS } from "../config/tracing-settings.ts";
+import type { Config } from "#config/config.ts";
+import type { TRACING_SETTINGS } from "#config/tracing-settings.ts";
 import type { ProcessName } from "./metrics.ts";
 import type { Tracer, TracingOptions } from "./tracer.ts";
 

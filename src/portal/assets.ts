@@ -3,10 +3,10 @@ import { createHash } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { Type } from "typebox";
 import { bundleScript, SCRIPTS, type ScriptName } from "./bundle-script.ts";
-import { makeDocument, type PublicDocument, sendDocument } from "../http/public-document.ts";
-import { Closed } from "../http/common.ts";
-import type { SignetServer } from "../http/types.ts";
-import { nothingHere } from "../domain/errors.ts";
+import { makeDocument, type PublicDocument, sendDocument } from "#http/public-document.ts";
+import { Closed } from "#http/common.ts";
+import type { SignetServer } from "#http/types.ts";
+import { nothingHere } from "#domain/errors.ts";
 
 const DIRECTORY = new URL("./assets/", import.meta.url);
 const TYPES = { css: "text/css; charset=utf-8", js: "text/javascript; charset=utf-8", svg: "image/svg+xml" };

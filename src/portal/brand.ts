@@ -1,13 +1,13 @@
 /** The portal's look: that of the service, of the installation by its settings, or of a tenant. */
 import { createHash } from "node:crypto";
 import { Type } from "typebox";
-import { Closed } from "../http/common.ts";
-import { makeDocument, type PublicDocument, sendDocument } from "../http/public-document.ts";
-import type { SignetServer } from "../http/types.ts";
-import { putBounded } from "../domain/bounded-map.ts";
-import { nothingHere } from "../domain/errors.ts";
-import { idPattern } from "../domain/ids.ts";
-import { onAccent, type PortalBrand, readableAccent } from "../domain/portal-brand.ts";
+import { Closed } from "#http/common.ts";
+import { makeDocument, type PublicDocument, sendDocument } from "#http/public-document.ts";
+import type { SignetServer } from "#http/types.ts";
+import { putBounded } from "#domain/bounded-map.ts";
+import { nothingHere } from "#domain/errors.ts";
+import { idPattern } from "#domain/ids.ts";
+import { onAccent, type PortalBrand, readableAccent } from "#domain/portal-brand.ts";
 
 /** What a page shows of a brand. */
 export interface Brand {

@@ -1,10 +1,10 @@
 /** Dependencies of the portal and its pages. */
-import type { StreamingServices } from "../api/delivery-stream.ts";
-import type { ExportDeadLetters } from "../api/routes/dead-letters.ts";
-import type { InProcessCalls } from "../api/in-process.ts";
+import type { StreamingServices } from "#api/delivery-stream.ts";
+import type { ExportDeadLetters } from "#api/routes/dead-letters.ts";
+import type { InProcessCalls } from "#api/in-process.ts";
 import type { PortalBrands } from "./brand.ts";
-import type { TemporalUi } from "../temporal/views.ts";
-import type { PortalSessions } from "../tokens/portal-sessions.ts";
+import type { TemporalUi } from "#temporal/views.ts";
+import type { PortalSessions } from "#tokens/portal-sessions.ts";
 
 /** Dependencies of all pages, for tenants and for operators. */
 export interface PageOptions {

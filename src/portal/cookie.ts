@@ -1,6 +1,6 @@
 /** The session cookie. */
 import type { FastifyReply, FastifyRequest } from "fastify";
-import { elementsOf } from "../http/list-header.ts";
+import { elementsOf } from "#http/list-header.ts";
 
 export interface SessionCookie {
   read(request: FastifyRequest): string | undefined;

@@ -1,10 +1,10 @@
 /** The page at `/` in development: links to everything that people look at. It runs no scripts. */
-import type { RootPage } from "../api/routes/root.ts";
-import type { Clock } from "../domain/clock.ts";
-import type { TemporalUi } from "../temporal/views.ts";
+import type { RootPage } from "#api/routes/root.ts";
+import type { Clock } from "#domain/clock.ts";
+import type { TemporalUi } from "#temporal/views.ts";
 import { loadAssets } from "./assets.ts";
 import type { Brand } from "./brand.ts";
-import { NPX_SIGNET } from "../runtime/package.ts";
+import { NPX_SIGNET } from "#runtime/package.ts";
 import { html, type Html, type Part } from "./html.ts";
 import { document, SCRIPTLESS_HEADERS } from "./layout.ts";
 import { facts, temporalViews } from "./parts.ts";

@@ -1,7 +1,7 @@
 /** `/errors/{slug}` for people: the page behind a problem document's `type`. It runs no scripts. */
-import { ERROR_DESCRIPTIONS } from "../http/error-descriptions.ts";
-import type { ErrorPages } from "../api/routes/error-types.ts";
-import { ERROR_CATALOGUE, type ErrorCode, errorSlug } from "../domain/errors.ts";
+import { ERROR_DESCRIPTIONS } from "#http/error-descriptions.ts";
+import type { ErrorPages } from "#api/routes/error-types.ts";
+import { ERROR_CATALOGUE, type ErrorCode, errorSlug } from "#domain/errors.ts";
 import { loadAssets } from "./assets.ts";
 import type { Brand } from "./brand.ts";
 import { html, type Html, type Part } from "./html.ts";

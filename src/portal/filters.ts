@@ -1,5 +1,5 @@
 /** Filters above lists: their form fields and the API's query. */
-import type { SignetError } from "../domain/errors.ts";
+import type { SignetError } from "#domain/errors.ts";
 import { html, type Html, type Part } from "./html.ts";
 import type { PageContent } from "./layout.ts";
 

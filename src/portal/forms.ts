@@ -1,10 +1,10 @@
 /** Reads forms and verifies that a page of the portal sent them. */
 import type { FastifyRequest } from "fastify";
 import { type TProperties, Type } from "typebox";
-import { type Pairs, readPairs } from "../http/query-string.ts";
-import { Closed } from "../http/common.ts";
-import type { SignetServer } from "../http/types.ts";
-import { SignetError } from "../domain/errors.ts";
+import { type Pairs, readPairs } from "#http/query-string.ts";
+import { Closed } from "#http/common.ts";
+import type { SignetServer } from "#http/types.ts";
+import { SignetError } from "#domain/errors.ts";
 import { isSameToken } from "./visit.ts";
 
 const FORM = "application/x-www-form-urlencoded";

@@ -5,7 +5,7 @@
  * Text that could reorder the text around it (Unicode, UAX 9) is isolated: in an element by `<bdi>`, in titles, options and
  * attributes that are read out by characters. Values of forms and addresses stay as they are.
  */
-import { isolable, isolated, needsIsolation } from "../domain/shown-text.ts";
+import { isolable, isolated, needsIsolation } from "#domain/shown-text.ts";
 
 /** Escaped HTML; only {@link html} creates it. */
 class Html {

@@ -1,9 +1,9 @@
 /** Common parts of pages. */
-import type { Shown, Tone } from "../domain/shown-states.ts";
+import type { Shown, Tone } from "#domain/shown-states.ts";
 import { randomBytes } from "node:crypto";
 import { html, type Html, type Part } from "./html.ts";
 import { prettyJson } from "./pretty-json.ts";
-import { openViews, type TemporalUi } from "../temporal/views.ts";
+import { openViews, type TemporalUi } from "#temporal/views.ts";
 import type { Visit } from "./visit.ts";
 
 /** Length of an ISO time to the second. */

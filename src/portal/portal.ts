@@ -4,11 +4,11 @@
  * routes check scopes again.
  */
 import type { FastifyRequest, onRequestAsyncHookHandler } from "fastify";
-import { toSignetError } from "../http/framework-errors.ts";
-import { operationOf } from "../tokens/guards/authentication.ts";
-import type { SignetServer } from "../http/types.ts";
-import { nothingHere, SignetError } from "../domain/errors.ts";
-import { scopeViolation } from "../http/bearer-errors.ts";
+import { toSignetError } from "#http/framework-errors.ts";
+import { operationOf } from "#tokens/guards/authentication.ts";
+import type { SignetServer } from "#http/types.ts";
+import { nothingHere, SignetError } from "#domain/errors.ts";
+import { scopeViolation } from "#http/bearer-errors.ts";
 import { loadAssets } from "./assets.ts";
 import type { PageOptions, PortalOptions } from "./context.ts";
 import type { PortalParts } from "./page-parts.ts";

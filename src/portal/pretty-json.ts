@@ -2,7 +2,7 @@
  * Indents JSON text. Keeps numbers and strings as written, because JSON.parse would change 1.0 and 2^60. Only characters
  * that reorder a line or control a terminal become escapes, which mean the same.
  */
-import { escapeBeyondJson } from "../domain/shown-text.ts";
+import { escapeBeyondJson } from "#domain/shown-text.ts";
 
 const TOKEN = /"(?:[^"\\]|\\.)*"?|[{}[\],:]|[^\s{}[\],:"]+/g;
 /** Maximum indentation, in levels, so that nesting cannot make the text much longer. */

@@ -1,5 +1,5 @@
 /** Shows the API's errors next to the form fields that cause them. */
-import { SignetError } from "../domain/errors.ts";
+import { SignetError } from "#domain/errors.ts";
 import { html, type Part } from "./html.ts";
 import type { PageContent } from "./layout.ts";
 

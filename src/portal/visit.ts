@@ -1,13 +1,13 @@
 /** A signed-in request: identity, scopes and API access. */
 import { createHmac, createSecretKey, timingSafeEqual } from "node:crypto";
 import type { FastifyRequest } from "fastify";
-import type { InProcessAnswer, InProcessCall } from "../api/in-process.ts";
-import type { SignetServer } from "../http/types.ts";
-import { ERROR_CATALOGUE, type ErrorCode, SignetError } from "../domain/errors.ts";
+import type { InProcessAnswer, InProcessCall } from "#api/in-process.ts";
+import type { SignetServer } from "#http/types.ts";
+import { ERROR_CATALOGUE, type ErrorCode, SignetError } from "#domain/errors.ts";
 import type { Brand } from "./brand.ts";
 import type { PageOptions } from "./context.ts";
-import type { TemporalUi } from "../temporal/views.ts";
-import type { SignedIn } from "../tokens/portal-sessions.ts";
+import type { TemporalUi } from "#temporal/views.ts";
+import type { SignedIn } from "#tokens/portal-sessions.ts";
 
 declare module "fastify" {
   interface FastifyRequest {

@@ -3,9 +3,9 @@
  * deliveries to the worker at their insert (decision 42). A machine that cannot keep up with one core of JavaScript runs
  * the processes apart.
  */
-import { type Config, ConfigError, type Environment } from "../config/config.ts";
-import { addChecks, type ReadinessCheck } from "../runtime/readiness.ts";
-import { HandOverTo } from "../webhooks/ingest/hand-over.ts";
+import { type Config, ConfigError, type Environment } from "#config/config.ts";
+import { addChecks, type ReadinessCheck } from "#runtime/readiness.ts";
+import { HandOverTo } from "#webhooks/ingest/hand-over.ts";
 import { type ApiProcessOptions, startApi } from "./api.ts";
 import { type EdgeProcess, startEdge } from "./edge.ts";
 import type { RunningProcess } from "./with-metrics.ts";

@@ -1,73 +1,73 @@
 /** The api process: public API and operators' API on their listeners. */
 import { randomBytes } from "node:crypto";
 import type { Client } from "@temporalio/client";
-import { createAdmin } from "../api/admin/app.ts";
-import { createCommitChange } from "../api/admin/audited.ts";
-import { InProcessCalls } from "../api/in-process.ts";
-import type { AdminServices } from "../api/admin/services.ts";
+import { createAdmin } from "#api/admin/app.ts";
+import { createCommitChange } from "#api/admin/audited.ts";
+import { InProcessCalls } from "#api/in-process.ts";
+import type { AdminServices } from "#api/admin/services.ts";
 import { createApi } from "./api/public-api.ts";
 import { type ConsoleParts, createConsole } from "./api/console.ts";
-import type { OAuthServices } from "../api/routes/oauth.ts";
-import { listenServer } from "../http/server.ts";
-import type { SignetServer } from "../http/types.ts";
-import { appendIssuedTokens, createIssuedTokens } from "../tokens/oauth/issued-tokens.ts";
-import { type Config, formatListen, type ListenAddress } from "../config/config.ts";
-import { cellsOf } from "../config/cell-settings.ts";
-import { poolAccess } from "../config/database-settings.ts";
-import type { Keyring } from "../crypto/keyring.ts";
-import type { Pepper } from "../crypto/pepper.ts";
-import { createRandomPool } from "../crypto/random-pool.ts";
-import { loadServiceSecrets } from "../crypto/service-secrets.ts";
-import { requireUsableDatabase } from "../database/access.ts";
-import { CellClock, openProcessClock } from "../database/database-clock.ts";
-import { createPool, type Pool, type ServiceRole } from "../database/pool.ts";
-import { databaseReadiness } from "../database/readiness.ts";
+import type { OAuthServices } from "#api/routes/oauth.ts";
+import { listenServer } from "#http/server.ts";
+import type { SignetServer } from "#http/types.ts";
+import { appendIssuedTokens, createIssuedTokens } from "#tokens/oauth/issued-tokens.ts";
+import { type Config, formatListen, type ListenAddress } from "#config/config.ts";
+import { cellsOf } from "#config/cell-settings.ts";
+import { poolAccess } from "#config/database-settings.ts";
+import type { Keyring } from "#crypto/keyring.ts";
+import type { Pepper } from "#crypto/pepper.ts";
+import { createRandomPool } from "#crypto/random-pool.ts";
+import { loadServiceSecrets } from "#crypto/service-secrets.ts";
+import { requireUsableDatabase } from "#database/access.ts";
+import { CellClock, openProcessClock } from "#database/database-clock.ts";
+import { createPool, type Pool, type ServiceRole } from "#database/pool.ts";
+import { databaseReadiness } from "#database/readiness.ts";
 import {
   createClientLookup,
   createRetiredClientLookup,
   replaceMac,
   touchVersions,
-} from "../database/repositories/tokens/clients.ts";
-import { useAssertion } from "../database/repositories/tokens/workload-credentials.ts";
-import type { Clock, GuardedClock } from "../domain/clock.ts";
-import { machineTimers } from "../runtime/machine-timers.ts";
-import { type Cells, isAway } from "../domain/regions.ts";
-import { clockReadiness, clockSkewJob, homeSkewJob } from "../observability/clock-skew.ts";
-import type { Logger } from "../observability/logger.ts";
-import type { ReadinessCheck } from "../runtime/readiness.ts";
-import { createTokenMint } from "../tokens/oauth/access-token.ts";
-import { type AssertionOptions, createAssertionVerifier } from "../tokens/oauth/client-assertion.ts";
+} from "#database/repositories/tokens/clients.ts";
+import { useAssertion } from "#database/repositories/tokens/workload-credentials.ts";
+import type { Clock, GuardedClock } from "#domain/clock.ts";
+import { machineTimers } from "#runtime/machine-timers.ts";
+import { type Cells, isAway } from "#domain/regions.ts";
+import { clockReadiness, clockSkewJob, homeSkewJob } from "#observability/clock-skew.ts";
+import type { Logger } from "#observability/logger.ts";
+import type { ReadinessCheck } from "#runtime/readiness.ts";
+import { createTokenMint } from "#tokens/oauth/access-token.ts";
+import { type AssertionOptions, createAssertionVerifier } from "#tokens/oauth/client-assertion.ts";
 import {
   type ClientAuthenticator,
   type ClientAuthenticatorOptions,
   createClientAuthenticator,
-} from "../tokens/oauth/client-authentication.ts";
-import type { KeyStore } from "../tokens/signing-keys/key-store.ts";
-import { createLastUsedRecorder } from "../tokens/oauth/last-used.ts";
-import { tokenEndpoint } from "../tokens/oauth/metadata.ts";
-import { createReMac } from "../tokens/oauth/re-mac.ts";
-import { createReceipts } from "../revocation/receipts.ts";
-import type { RevocationView } from "../revocation/view.ts";
-import { publishRefusals } from "../http/rate-limits/publish-refusals.ts";
-import { createTokenLimits } from "../http/rate-limits/token-limits.ts";
-import { mutualTlsAddress } from "../config/mutual-tls.ts";
-import { reportUnknownSdk } from "../temporal/sdk-patches.ts";
-import { CHECK_TIMEOUT_MS, checkNamespace, openWatchedClient, temporalOptions } from "../temporal/client.ts";
-import { findPause } from "../temporal/open-workflow.ts";
-import { temporalReadiness } from "../temporal/readiness.ts";
-import { temporalUi } from "../temporal/views.ts";
-import { reportUnreachable } from "../temporal/unreachable.ts";
-import { startUpkeep, type Upkeep, type UpkeepJob } from "../runtime/upkeep.ts";
+} from "#tokens/oauth/client-authentication.ts";
+import type { KeyStore } from "#tokens/signing-keys/key-store.ts";
+import { createLastUsedRecorder } from "#tokens/oauth/last-used.ts";
+import { tokenEndpoint } from "#tokens/oauth/metadata.ts";
+import { createReMac } from "#tokens/oauth/re-mac.ts";
+import { createReceipts } from "#revocation/receipts.ts";
+import type { RevocationView } from "#revocation/view.ts";
+import { publishRefusals } from "#http/rate-limits/publish-refusals.ts";
+import { createTokenLimits } from "#http/rate-limits/token-limits.ts";
+import { mutualTlsAddress } from "#config/mutual-tls.ts";
+import { reportUnknownSdk } from "#temporal/sdk-patches.ts";
+import { CHECK_TIMEOUT_MS, checkNamespace, openWatchedClient, temporalOptions } from "#temporal/client.ts";
+import { findPause } from "#temporal/open-workflow.ts";
+import { temporalReadiness } from "#temporal/readiness.ts";
+import { temporalUi } from "#temporal/views.ts";
+import { reportUnreachable } from "#temporal/unreachable.ts";
+import { startUpkeep, type Upkeep, type UpkeepJob } from "#runtime/upkeep.ts";
 import { openAdminListener } from "./api/admin-listener.ts";
 import { type Front, handlerOf, listenForClients, openMutualTls } from "./mutual-tls.ts";
-import { ReadAudit } from "../tokens/operators/read-audit.ts";
+import { ReadAudit } from "#tokens/operators/read-audit.ts";
 import { openOperatorAccess } from "./api/operator-access.ts";
-import { rotationRules } from "../config/rotation-settings.ts";
+import { rotationRules } from "#config/rotation-settings.ts";
 import { openPortalBrands } from "./api/portal-brands.ts";
 import { openProducers } from "./api/producers.ts";
 import { followHome } from "./home-cell.ts";
 import { followRevocations } from "./revocation.ts";
-import type { TenantLimits } from "../http/rate-limits/tenant-limits.ts";
+import type { TenantLimits } from "#http/rate-limits/tenant-limits.ts";
 import { openTenantLimits } from "./api/tenant-limits.ts";
 import { createStatusLists, type StatusLists } from "./api/status-lists.ts";
 import { createTokens } from "./api/tokens.ts";
@@ -79,7 +79,7 @@ import {
   openSigningKeys,
   requireVerificationKeys,
 } from "./signing-keys.ts";
-import type { HandOver } from "../webhooks/ingest/hand-over.ts";
+import type { HandOver } from "#webhooks/ingest/hand-over.ts";
 import { createWebhooks } from "./api/webhooks.ts";
 import type { RunningProcess } from "./with-metrics.ts";
 

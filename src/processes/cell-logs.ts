@@ -1,18 +1,18 @@
 /** The home cell's side of the other cells' compliance logs (decision 35): it appends what they have sent. */
-import { type SentEntry, homeEntry, readSentEntry } from "../compliance/cell-entry.ts";
-import type { Pool } from "../database/pool.ts";
+import { type SentEntry, homeEntry, readSentEntry } from "#compliance/cell-entry.ts";
+import type { Pool } from "#database/pool.ts";
 import {
   findTenantPlaces,
   longestWait,
   readWaitingEntries,
   takeWaitingEntries,
   type WaitingEntry,
-} from "../database/repositories/cells.ts";
-import { appendManyEntries, type EntryBytes } from "../database/repositories/compliance-entries.ts";
-import { transaction } from "../database/transaction.ts";
-import { cellOf, type Cells, EVERY_REGION } from "../domain/regions.ts";
-import { metrics } from "../observability/metrics.ts";
-import type { UpkeepJob } from "../runtime/upkeep.ts";
+} from "#database/repositories/cells.ts";
+import { appendManyEntries, type EntryBytes } from "#database/repositories/compliance-entries.ts";
+import { transaction } from "#database/transaction.ts";
+import { cellOf, type Cells, EVERY_REGION } from "#domain/regions.ts";
+import { metrics } from "#observability/metrics.ts";
+import type { UpkeepJob } from "#runtime/upkeep.ts";
 
 const EVERY_MS = 1_000;
 /** While they are appended, the head of the log is locked. */

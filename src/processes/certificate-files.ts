@@ -1,6 +1,6 @@
 /** The files of keys, certificates and authorities in the settings. */
-import type { Config } from "../config/config.ts";
-import type { MaterialFiles } from "../http/mutual-tls/material.ts";
+import type { Config } from "#config/config.ts";
+import type { MaterialFiles } from "#http/mutual-tls/material.ts";
 
 /** Returns the files of the listener for clients or their proxies, if mutual TLS is on. */
 export function clientFiles(config: Config): MaterialFiles | undefined {

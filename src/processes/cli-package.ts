@@ -18,8 +18,8 @@ if (major < neededMajor || (major === neededMajor && minor < neededMinor)) {
 }
 const [{ runHere }, { PROCESS_COMMANDS }, { PACKAGES }] = await Promise.all([
   import("./command-line.ts"),
-  import("../cli/process-commands.ts"),
-  import("../runtime/package.ts"),
+  import("#cli/process-commands.ts"),
+  import("#runtime/package.ts"),
 ]);
 const [, , command = ""] = process.argv;
 if (PROCESS_COMMANDS.some(({ name }) => name === command)) {

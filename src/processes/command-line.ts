@@ -1,8 +1,8 @@
 /** Runs one command line in this process: its settings, its terminal and its exit code. */
-import { EXIT } from "../cli/exit-codes.ts";
-import { lightFetch } from "../cli/light-fetch.ts";
-import { writerTo } from "../cli/output.ts";
-import { type ProcessRunners, runCommandLine } from "../cli/program.ts";
+import { EXIT } from "#cli/exit-codes.ts";
+import { lightFetch } from "#cli/light-fetch.ts";
+import { writerTo } from "#cli/output.ts";
+import { type ProcessRunners, runCommandLine } from "#cli/program.ts";
 import {
   clientSettingsFromProcess,
   type Config,
@@ -10,12 +10,12 @@ import {
   settingWarningsFromProcess,
   startedByNpx,
   wantsColour,
-} from "../config/config.ts";
-import { SignetError } from "../domain/errors.ts";
-import { requireServerNames } from "../lib/server-identity.ts";
-import type { Logger } from "../observability/logger.ts";
-import { acceptInterimResponses } from "../runtime/interim-responses.ts";
-import { NPX_SIGNET } from "../runtime/package.ts";
+} from "#config/config.ts";
+import { SignetError } from "#domain/errors.ts";
+import { requireServerNames } from "#lib/server-identity.ts";
+import type { Logger } from "#observability/logger.ts";
+import { acceptInterimResponses } from "#runtime/interim-responses.ts";
+import { NPX_SIGNET } from "#runtime/package.ts";
 
 /** Loads the logger of a server, and warns of variables that are no settings. */
 export async function createServerLog(level: Config["logLevel"]): Promise<Logger> {
@@ -28,7 +28,7 @@ export async function createServerLog(level: Config["logLevel"]): Promise<Logger
 
 /** Loads the logger. Commands that only call the API start without it. */
 export async function createLog(level: Config["logLevel"]): Promise<Logger> {
-  const { createLogger } = await import("../observability/logger.ts");
+  const { createLogger } = await import("#observability/logger.ts");
   return createLogger({ level });
 }
 

@@ -2,8 +2,8 @@
  * Entry point of the command line's bundle, which holds every command but those that run a process: src/bootstrap.mjs
  * starts those from main.ts. The bundle declares them for --help and completion.
  */
-import { PROCESS_COMMANDS } from "../cli/process-commands.ts";
-import type { ProcessRunners } from "../cli/program.ts";
+import { PROCESS_COMMANDS } from "#cli/process-commands.ts";
+import type { ProcessRunners } from "#cli/program.ts";
 import { runHere } from "./command-line.ts";
 
 const elsewhere = async (): Promise<never> =>

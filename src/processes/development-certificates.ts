@@ -1,8 +1,8 @@
 /** Certificates for mutual TLS under `npm start`: the development CA, created at the first start, and one for the demo. */
-import { type Config, formatListen } from "../config/config.ts";
+import { type Config, formatListen } from "#config/config.ts";
 import type { MutualTlsAccess } from "./demo/edge-demo.ts";
-import { openDevelopmentCa } from "../http/mutual-tls/dev-ca.ts";
-import { developmentCaDirectory } from "../config/mutual-tls.ts";
+import { openDevelopmentCa } from "#http/mutual-tls/dev-ca.ts";
+import { developmentCaDirectory } from "#config/mutual-tls.ts";
 
 /** The SPIFFE id that the demo's credential registers. */
 export const DEMO_SPIFFE_ID = "spiffe://signet.development/demo";

@@ -1,22 +1,22 @@
 /** `signet doctor`: checks every dependency of the service and says what to fix. */
 import { randomBytes } from "node:crypto";
 import { lookup } from "node:dns/promises";
-import type { Config } from "../config/config.ts";
-import { cellsOf } from "../config/cell-settings.ts";
-import { directUrl, withoutPooler } from "../config/database-settings.ts";
-import { loadServiceSecrets } from "../crypto/service-secrets.ts";
-import { openDatabaseClock } from "../database/database-clock.ts";
-import { createPool } from "../database/pool.ts";
-import { machineTimers, systemClock } from "../runtime/machine-timers.ts";
-import { isAway } from "../domain/regions.ts";
+import type { Config } from "#config/config.ts";
+import { cellsOf } from "#config/cell-settings.ts";
+import { directUrl, withoutPooler } from "#config/database-settings.ts";
+import { loadServiceSecrets } from "#crypto/service-secrets.ts";
+import { openDatabaseClock } from "#database/database-clock.ts";
+import { createPool } from "#database/pool.ts";
+import { machineTimers, systemClock } from "#runtime/machine-timers.ts";
+import { isAway } from "#domain/regions.ts";
 import { examine, examineBucket, examineOutside, type Finding } from "./doctor/checks.ts";
 import { examineFiles } from "./doctor/files.ts";
 import { replayOpen } from "./doctor/replay-open.ts";
-import { createLogger } from "../observability/logger.ts";
+import { createLogger } from "#observability/logger.ts";
 import { openSink } from "./worker/checkpoints.ts";
-import { createLazyClient, temporalOptions } from "../temporal/client.ts";
-import { createDataConverter } from "../temporal/codec.ts";
-import { installTemporalRuntime } from "../temporal/runtime.ts";
+import { createLazyClient, temporalOptions } from "#temporal/client.ts";
+import { createDataConverter } from "#temporal/codec.ts";
+import { installTemporalRuntime } from "#temporal/runtime.ts";
 
 export interface DoctorOptions {
   readonly config: Config & { readonly databaseUrl: string; readonly temporalAddress: string };

@@ -1,42 +1,42 @@
 /** The edge process: checks tokens and scopes before a request reaches the data plane or the api. */
 import type { Server } from "node:http";
-import { HTTP_TIMEOUTS } from "../http/server.ts";
-import type { SignetServer } from "../http/types.ts";
+import { HTTP_TIMEOUTS } from "#http/server.ts";
+import type { SignetServer } from "#http/types.ts";
 import {
   type Config,
   ConfigError,
   type Environment,
   formatListen,
   type ListenAddress,
-} from "../config/config.ts";
-import { cellsOf } from "../config/cell-settings.ts";
-import { directUrl, poolAccess } from "../config/database-settings.ts";
-import { createRandomPool } from "../crypto/random-pool.ts";
-import { requireUsableDatabase } from "../database/access.ts";
-import { openProcessClock } from "../database/database-clock.ts";
-import { EDGE_ROLE, rolesBeyondEdge } from "../database/edge-login.ts";
-import { createPool, type Pool } from "../database/pool.ts";
-import { databaseReadiness } from "../database/readiness.ts";
-import type { Clock } from "../domain/clock.ts";
-import { machineTimers } from "../runtime/machine-timers.ts";
-import { Admitted } from "../edge/admitted.ts";
-import { openApiConnections } from "../edge/api-connections.ts";
-import { isApiTarget } from "../edge/api-routes.ts";
-import { Dispatchers } from "../edge/dispatchers.ts";
-import { createGateway, type GatewayServices, targetsOf } from "../edge/gateway.ts";
-import { openRouteFile, type RouteFile } from "../edge/route-file.ts";
-import { type RouteTable, RouteTableError } from "../edge/route-table.ts";
-import { listenOn } from "../runtime/http-server.ts";
-import { closeServer, createPlainServer, type ListenerHandler } from "../http/mutual-tls/tls-listener.ts";
-import { TrustError } from "../http/mutual-tls/trust.ts";
-import { clockReadiness, clockSkewJob } from "../observability/clock-skew.ts";
-import type { Logger } from "../observability/logger.ts";
-import { metrics } from "../observability/metrics.ts";
-import type { ReadinessCheck } from "../runtime/readiness.ts";
-import { createTokenVerifier } from "../tokens/oauth/verify-access-token.ts";
-import { createStaleReport } from "../revocation/stale-report.ts";
-import { createTokenAdmission } from "../tokens/oauth/token-admission.ts";
-import { startUpkeep } from "../runtime/upkeep.ts";
+} from "#config/config.ts";
+import { cellsOf } from "#config/cell-settings.ts";
+import { directUrl, poolAccess } from "#config/database-settings.ts";
+import { createRandomPool } from "#crypto/random-pool.ts";
+import { requireUsableDatabase } from "#database/access.ts";
+import { openProcessClock } from "#database/database-clock.ts";
+import { EDGE_ROLE, rolesBeyondEdge } from "#database/edge-login.ts";
+import { createPool, type Pool } from "#database/pool.ts";
+import { databaseReadiness } from "#database/readiness.ts";
+import type { Clock } from "#domain/clock.ts";
+import { machineTimers } from "#runtime/machine-timers.ts";
+import { Admitted } from "#edge/admitted.ts";
+import { openApiConnections } from "#edge/api-connections.ts";
+import { isApiTarget } from "#edge/api-routes.ts";
+import { Dispatchers } from "#edge/dispatchers.ts";
+import { createGateway, type GatewayServices, targetsOf } from "#edge/gateway.ts";
+import { openRouteFile, type RouteFile } from "#edge/route-file.ts";
+import { type RouteTable, RouteTableError } from "#edge/route-table.ts";
+import { listenOn } from "#runtime/http-server.ts";
+import { closeServer, createPlainServer, type ListenerHandler } from "#http/mutual-tls/tls-listener.ts";
+import { TrustError } from "#http/mutual-tls/trust.ts";
+import { clockReadiness, clockSkewJob } from "#observability/clock-skew.ts";
+import type { Logger } from "#observability/logger.ts";
+import { metrics } from "#observability/metrics.ts";
+import type { ReadinessCheck } from "#runtime/readiness.ts";
+import { createTokenVerifier } from "#tokens/oauth/verify-access-token.ts";
+import { createStaleReport } from "#revocation/stale-report.ts";
+import { createTokenAdmission } from "#tokens/oauth/token-admission.ts";
+import { startUpkeep } from "#runtime/upkeep.ts";
 import { apiFiles } from "./certificate-files.ts";
 import { type BehindEdge, openMutualTls } from "./mutual-tls.ts";
 import { followHubs, type HubKnowledge } from "./hub-knowledge.ts";

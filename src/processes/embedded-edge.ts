@@ -2,11 +2,11 @@
  * The edge of `npm start`: in front of everything on SIGNET_EDGE_LISTEN, with a small data plane to try scopes. The
  * api is behind it as in production: mutual TLS with a pinned name, the client's certificate in a header.
  */
-import { type Config, formatListen, type ListenAddress, processEnvironment } from "../config/config.ts";
+import { type Config, formatListen, type ListenAddress, processEnvironment } from "#config/config.ts";
 import { startSampleDataPlane } from "./demo/data-plane.ts";
-import { openDevelopmentCa, type DevelopmentCa, type KeyPairFiles } from "../http/mutual-tls/dev-ca.ts";
-import type { Logger } from "../observability/logger.ts";
-import { developmentCaDirectory } from "../config/mutual-tls.ts";
+import { openDevelopmentCa, type DevelopmentCa, type KeyPairFiles } from "#http/mutual-tls/dev-ca.ts";
+import type { Logger } from "#observability/logger.ts";
+import { developmentCaDirectory } from "#config/mutual-tls.ts";
 import { type EdgeProcess, startEdge } from "./edge.ts";
 
 /** The name of the embedded edge's certificate, which the api pins. */

@@ -4,13 +4,13 @@
  * sessions and endpoints here.
  */
 import { randomBytes } from "node:crypto";
-import { appendEntry } from "../compliance/append-entry.ts";
-import { cellEntry } from "../compliance/cell-entry.ts";
-import { type Config, ConfigError } from "../config/config.ts";
-import { named } from "../config/database-settings.ts";
-import type { Keyring } from "../crypto/keyring.ts";
-import { requireReachable } from "../database/access.ts";
-import { createPool, type Pool, type Queryable } from "../database/pool.ts";
+import { appendEntry } from "#compliance/append-entry.ts";
+import { cellEntry } from "#compliance/cell-entry.ts";
+import { type Config, ConfigError } from "#config/config.ts";
+import { named } from "#config/database-settings.ts";
+import type { Keyring } from "#crypto/keyring.ts";
+import { requireReachable } from "#database/access.ts";
+import { createPool, type Pool, type Queryable } from "#database/pool.ts";
 import {
   appendCellEntries,
   cellLogSize,
@@ -29,20 +29,20 @@ import {
   readHomeRevocations,
   readHomeTenants,
   updateHomeTenant,
-} from "../database/repositories/cells.ts";
-import { CREDENTIAL_ENDED, insertNotices } from "../database/repositories/tokens/revocation-notices.ts";
-import { destroyTenant } from "../database/repositories/tenant-erasure.ts";
-import { transaction } from "../database/transaction.ts";
-import { CellClock, DatabaseClock, openDatabaseClock } from "../database/database-clock.ts";
-import type { Clock, GuardedClock } from "../domain/clock.ts";
-import type { Cell } from "../domain/regions.ts";
-import type { Logger } from "../observability/logger.ts";
-import { metrics } from "../observability/metrics.ts";
-import type { UpkeepJob } from "../runtime/upkeep.ts";
+} from "#database/repositories/cells.ts";
+import { CREDENTIAL_ENDED, insertNotices } from "#database/repositories/tokens/revocation-notices.ts";
+import { destroyTenant } from "#database/repositories/tenant-erasure.ts";
+import { transaction } from "#database/transaction.ts";
+import { CellClock, DatabaseClock, openDatabaseClock } from "#database/database-clock.ts";
+import type { Clock, GuardedClock } from "#domain/clock.ts";
+import type { Cell } from "#domain/regions.ts";
+import type { Logger } from "#observability/logger.ts";
+import { metrics } from "#observability/metrics.ts";
+import type { UpkeepJob } from "#runtime/upkeep.ts";
 import { followHubs } from "./hub-knowledge.ts";
 import { followRevocations, type RunningFollower } from "./revocation.ts";
 import { followKeys, type FollowingKeyStore } from "./signing-keys.ts";
-import { machineTimers } from "../runtime/machine-timers.ts";
+import { machineTimers } from "#runtime/machine-timers.ts";
 
 const EVERY_MS = 1_000;
 /** All tenants are compared again this often, in case the home cell was restored from a backup. */

@@ -1,15 +1,15 @@
 /** What an edge knows through hubs instead of a database: revocations, verification keys, and the time (decision 33). */
-import { createRandomPool } from "../crypto/random-pool.ts";
-import type { Config } from "../config/config.ts";
-import { DatabaseClock } from "../database/database-clock.ts";
-import { readVerificationKeys } from "../database/repositories/tokens/signing-keys.ts";
-import { type Clock, type GuardedClock, unguardedClock } from "../domain/clock.ts";
-import { machineTimers, systemClock } from "../runtime/machine-timers.ts";
-import type { Logger } from "../observability/logger.ts";
-import { HubFollower } from "../revocation/hub-follower.ts";
-import { createHubOpener } from "../revocation/hub-socket.ts";
-import { createCodeCheck } from "../revocation/proof.ts";
-import { type KeyStore, openKeyStore } from "../tokens/signing-keys/key-store.ts";
+import { createRandomPool } from "#crypto/random-pool.ts";
+import type { Config } from "#config/config.ts";
+import { DatabaseClock } from "#database/database-clock.ts";
+import { readVerificationKeys } from "#database/repositories/tokens/signing-keys.ts";
+import { type Clock, type GuardedClock, unguardedClock } from "#domain/clock.ts";
+import { machineTimers, systemClock } from "#runtime/machine-timers.ts";
+import type { Logger } from "#observability/logger.ts";
+import { HubFollower } from "#revocation/hub-follower.ts";
+import { createHubOpener } from "#revocation/hub-socket.ts";
+import { createCodeCheck } from "#revocation/proof.ts";
+import { type KeyStore, openKeyStore } from "#tokens/signing-keys/key-store.ts";
 import { openHubMaterial } from "./hub-tls.ts";
 import { followerIdentity, type RunningFollower, runningFollower } from "./revocation.ts";
 

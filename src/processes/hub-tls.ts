@@ -1,10 +1,10 @@
 /** Key material between hubs and the processes behind them, reloaded when its files change. */
-import { type Config, ConfigError } from "../config/config.ts";
-import { type Material, type MaterialStore, openMaterial } from "../http/mutual-tls/material.ts";
-import { TrustError } from "../http/mutual-tls/trust.ts";
-import type { Logger } from "../observability/logger.ts";
-import type { HubTls } from "../revocation/hub-socket.ts";
-import type { ReadinessCheck } from "../runtime/readiness.ts";
+import { type Config, ConfigError } from "#config/config.ts";
+import { type Material, type MaterialStore, openMaterial } from "#http/mutual-tls/material.ts";
+import { TrustError } from "#http/mutual-tls/trust.ts";
+import type { Logger } from "#observability/logger.ts";
+import type { HubTls } from "#revocation/hub-socket.ts";
+import type { ReadinessCheck } from "#runtime/readiness.ts";
 import { hubFiles } from "./certificate-files.ts";
 
 export interface HubMaterial {

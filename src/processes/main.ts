@@ -1,8 +1,8 @@
 /** Entry point: argv → a process or a command of the command line. */
 import { setFlagsFromString } from "node:v8";
-import { CommandError, EXIT } from "../cli/exit-codes.ts";
-import { printable } from "../cli/output.ts";
-import type { ProcessRunners } from "../cli/program.ts";
+import { CommandError, EXIT } from "#cli/exit-codes.ts";
+import { printable } from "#cli/output.ts";
+import type { ProcessRunners } from "#cli/program.ts";
 import {
   type Config,
   ConfigError,
@@ -11,10 +11,10 @@ import {
   developmentConfigFromProcess,
   operatorSettingsFromProcess,
   processEnvironment,
-} from "../config/config.ts";
-import { SignetError } from "../domain/errors.ts";
-import type { Logger } from "../observability/logger.ts";
-import { whyNodeIsTooOld } from "../runtime/package.ts";
+} from "#config/config.ts";
+import { SignetError } from "#domain/errors.ts";
+import type { Logger } from "#observability/logger.ts";
+import { whyNodeIsTooOld } from "#runtime/package.ts";
 import { createLog, createServerLog, runHere } from "./command-line.ts";
 import type { Finding } from "./doctor/checks.ts";
 import { sharedServers } from "./serve/shared-servers.ts";
@@ -128,7 +128,7 @@ const startServe =
 async function migrate(): Promise<void> {
   const config = configFromProcess();
   const { runMigrate } = await import("./migrate.ts");
-  const { AdministratorNeededError } = await import("../temporal/namespace.ts");
+  const { AdministratorNeededError } = await import("#temporal/namespace.ts");
   try {
     await runMigrate(config, await createServerLog(config.logLevel));
   } catch (error) {

@@ -1,17 +1,17 @@
 /** `signet migrate`: updates the database and the Temporal namespace for this build, once, before the other processes start. */
 import { isGrpcServiceError } from "@temporalio/client";
-import { cellOfLogin, cellsOf } from "../config/cell-settings.ts";
-import { isAway } from "../domain/regions.ts";
-import { type Config, ConfigError } from "../config/config.ts";
-import { named } from "../config/database-settings.ts";
-import { requireReachable } from "../database/access.ts";
-import { migrateDatabase } from "../database/migrate.ts";
-import { OF_MIGRATION, unusable } from "../database/unreachable.ts";
-import { machineTimers, systemClock } from "../runtime/machine-timers.ts";
-import type { Logger } from "../observability/logger.ts";
-import { type TemporalOptions, temporalOptions } from "../temporal/client.ts";
-import { ensureNamespace } from "../temporal/namespace.ts";
-import { connectTemporal, whyUnreachable } from "../temporal/unreachable.ts";
+import { cellOfLogin, cellsOf } from "#config/cell-settings.ts";
+import { isAway } from "#domain/regions.ts";
+import { type Config, ConfigError } from "#config/config.ts";
+import { named } from "#config/database-settings.ts";
+import { requireReachable } from "#database/access.ts";
+import { migrateDatabase } from "#database/migrate.ts";
+import { OF_MIGRATION, unusable } from "#database/unreachable.ts";
+import { machineTimers, systemClock } from "#runtime/machine-timers.ts";
+import type { Logger } from "#observability/logger.ts";
+import { type TemporalOptions, temporalOptions } from "#temporal/client.ts";
+import { ensureNamespace } from "#temporal/namespace.ts";
+import { connectTemporal, whyUnreachable } from "#temporal/unreachable.ts";
 
 async function prepareNamespace(options: TemporalOptions): Promise<void> {
   const connection = await connectTemporal(options);

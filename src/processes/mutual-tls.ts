@@ -2,19 +2,19 @@
 import type { Server } from "node:http";
 import type { Server as HttpsServer } from "node:https";
 import type { Socket } from "node:net";
-import { HTTP_TIMEOUTS } from "../http/server.ts";
-import { addressSet } from "../runtime/address-set.ts";
-import type { SignetServer } from "../http/types.ts";
-import { type Config, ConfigError, type ListenAddress } from "../config/config.ts";
-import type { Clock } from "../domain/clock.ts";
-import { listenOn } from "../runtime/http-server.ts";
-import { createCertificateJudge } from "../http/mutual-tls/certificate-judge.ts";
-import type { ClientCertificate } from "../http/mutual-tls/client-certificate.ts";
+import { HTTP_TIMEOUTS } from "#http/server.ts";
+import { addressSet } from "#runtime/address-set.ts";
+import type { SignetServer } from "#http/types.ts";
+import { type Config, ConfigError, type ListenAddress } from "#config/config.ts";
+import type { Clock } from "#domain/clock.ts";
+import { listenOn } from "#runtime/http-server.ts";
+import { createCertificateJudge } from "#http/mutual-tls/certificate-judge.ts";
+import type { ClientCertificate } from "#http/mutual-tls/client-certificate.ts";
 import {
   type ClientIdentification,
   createClientIdentification,
-} from "../http/mutual-tls/client-identification.ts";
-import { type Material, type MaterialStore, openMaterial } from "../http/mutual-tls/material.ts";
+} from "#http/mutual-tls/client-identification.ts";
+import { type Material, type MaterialStore, openMaterial } from "#http/mutual-tls/material.ts";
 import {
   closeServer,
   createPlainServer,
@@ -23,14 +23,14 @@ import {
   listenOnSocket,
   tlsContext,
   type TlsMaterial,
-} from "../http/mutual-tls/tls-listener.ts";
-import { TrustError } from "../http/mutual-tls/trust.ts";
-import { createTrustedProxies } from "../http/mutual-tls/trusted-proxies.ts";
-import { mutualTlsProblems } from "../config/mutual-tls.ts";
-import type { Logger } from "../observability/logger.ts";
-import type { ReadinessCheck } from "../runtime/readiness.ts";
+} from "#http/mutual-tls/tls-listener.ts";
+import { TrustError } from "#http/mutual-tls/trust.ts";
+import { createTrustedProxies } from "#http/mutual-tls/trusted-proxies.ts";
+import { mutualTlsProblems } from "#config/mutual-tls.ts";
+import type { Logger } from "#observability/logger.ts";
+import type { ReadinessCheck } from "#runtime/readiness.ts";
 import { clientFiles } from "./certificate-files.ts";
-import { machineTimers } from "../runtime/machine-timers.ts";
+import { machineTimers } from "#runtime/machine-timers.ts";
 
 export interface MutualTlsOptions {
   readonly config: Config;

@@ -1,19 +1,19 @@
 /** Wires the follower of revocations for a process that admits Bearer tokens. */
 import { randomInt } from "node:crypto";
-import type { Config } from "../config/config.ts";
-import { type DatabaseUrls, directUrl } from "../config/database-settings.ts";
-import { createPool } from "../database/pool.ts";
-import type { FollowerRow } from "../database/repositories/tokens/revocations.ts";
-import { subscribe } from "../database/subscription.ts";
-import type { LearnedClock } from "../domain/clock.ts";
-import { machineTimers, systemClock } from "../runtime/machine-timers.ts";
-import type { ClientCertificate } from "../http/mutual-tls/client-certificate.ts";
-import type { Logger } from "../observability/logger.ts";
-import { metrics } from "../observability/metrics.ts";
-import { VERSION } from "../runtime/package.ts";
-import type { ReadinessCheck } from "../runtime/readiness.ts";
-import { REVOCATION_CHANNEL, RevocationFollower } from "../revocation/follower.ts";
-import { type RevocationMode, STRICT_BOUND_MS } from "../config/revocation.ts";
+import type { Config } from "#config/config.ts";
+import { type DatabaseUrls, directUrl } from "#config/database-settings.ts";
+import { createPool } from "#database/pool.ts";
+import type { FollowerRow } from "#database/repositories/tokens/revocations.ts";
+import { subscribe } from "#database/subscription.ts";
+import type { LearnedClock } from "#domain/clock.ts";
+import { machineTimers, systemClock } from "#runtime/machine-timers.ts";
+import type { ClientCertificate } from "#http/mutual-tls/client-certificate.ts";
+import type { Logger } from "#observability/logger.ts";
+import { metrics } from "#observability/metrics.ts";
+import { VERSION } from "#runtime/package.ts";
+import type { ReadinessCheck } from "#runtime/readiness.ts";
+import { REVOCATION_CHANNEL, RevocationFollower } from "#revocation/follower.ts";
+import { type RevocationMode, STRICT_BOUND_MS } from "#config/revocation.ts";
 
 /** The lease is shorter than the bound by this: what a process still does after its check of a token. */
 const MARGIN_MS = 50;

@@ -1,18 +1,18 @@
 /** Wires the token endpoint's part of the rotation of client secrets. */
 import { randomBytes } from "node:crypto";
-import type { Config } from "../config/config.ts";
-import { poolAccess } from "../config/database-settings.ts";
-import type { CredentialIssuing } from "../api/replace-credential.ts";
-import { createRotationLog } from "../tokens/credentials/rotation-log.ts";
-import { createRotationNotices } from "../tokens/credentials/rotation-notices.ts";
-import { type Rotation, TokenRotationService } from "../tokens/credentials/rotation.ts";
-import type { Pepper } from "../crypto/pepper.ts";
-import { createPool, type Pool } from "../database/pool.ts";
-import type { ClientRecord, SecretVersionRecord } from "../database/repositories/tokens/clients.ts";
-import type { Clock } from "../domain/clock.ts";
-import type { Logger } from "../observability/logger.ts";
-import { rotationRules } from "../config/rotation-settings.ts";
-import { machineTimers } from "../runtime/machine-timers.ts";
+import type { Config } from "#config/config.ts";
+import { poolAccess } from "#config/database-settings.ts";
+import type { CredentialIssuing } from "#api/replace-credential.ts";
+import { createRotationLog } from "#tokens/credentials/rotation-log.ts";
+import { createRotationNotices } from "#tokens/credentials/rotation-notices.ts";
+import { type Rotation, TokenRotationService } from "#tokens/credentials/rotation.ts";
+import type { Pepper } from "#crypto/pepper.ts";
+import { createPool, type Pool } from "#database/pool.ts";
+import type { ClientRecord, SecretVersionRecord } from "#database/repositories/tokens/clients.ts";
+import type { Clock } from "#domain/clock.ts";
+import type { Logger } from "#observability/logger.ts";
+import { rotationRules } from "#config/rotation-settings.ts";
+import { machineTimers } from "#runtime/machine-timers.ts";
 
 /** Rotations are rare, and none holds a connection for long. */
 const CONNECTIONS_MAX = 4;

@@ -1,23 +1,23 @@
 /** The signing keys of a process: created if missing, and read again on every change. */
 import { randomBytes } from "node:crypto";
-import type { Config } from "../config/config.ts";
-import { type DatabaseUrls, directUrl } from "../config/database-settings.ts";
-import type { Keyring } from "../crypto/keyring.ts";
-import { listen } from "../database/listener.ts";
-import type { Pool } from "../database/pool.ts";
-import { type KeyPurpose, SIGNING_KEYS_CHANNEL } from "../database/repositories/tokens/signing-keys.ts";
-import type { GuardedClock } from "../domain/clock.ts";
-import type { Logger } from "../observability/logger.ts";
-import type { RevocationView } from "../revocation/view.ts";
-import type { UpkeepJob } from "../runtime/upkeep.ts";
+import type { Config } from "#config/config.ts";
+import { type DatabaseUrls, directUrl } from "#config/database-settings.ts";
+import type { Keyring } from "#crypto/keyring.ts";
+import { listen } from "#database/listener.ts";
+import type { Pool } from "#database/pool.ts";
+import { type KeyPurpose, SIGNING_KEYS_CHANNEL } from "#database/repositories/tokens/signing-keys.ts";
+import type { GuardedClock } from "#domain/clock.ts";
+import type { Logger } from "#observability/logger.ts";
+import type { RevocationView } from "#revocation/view.ts";
+import type { UpkeepJob } from "#runtime/upkeep.ts";
 import {
   ensureSigningKey,
   type KeyStore,
   type KeyStoreOptions,
   openKeyStore,
-} from "../tokens/signing-keys/key-store.ts";
-import { type KeyAlgorithms, rotateSigningKeys } from "../tokens/signing-keys/rotate.ts";
-import { machineTimers } from "../runtime/machine-timers.ts";
+} from "#tokens/signing-keys/key-store.ts";
+import { type KeyAlgorithms, rotateSigningKeys } from "#tokens/signing-keys/rotate.ts";
+import { machineTimers } from "#runtime/machine-timers.ts";
 
 /**
  * How often an api looks whether the keys of access tokens are due, as the schedule does for those of security events. A

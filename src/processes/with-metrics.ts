@@ -1,14 +1,14 @@
 /** A process with its metrics listener, which answers from the beginning of the start to the end of the shutdown. */
-import type { Config } from "../config/config.ts";
-import type { Logger } from "../observability/logger.ts";
-import { startMetricsServer } from "../observability/metrics-server.ts";
-import type { ProcessName } from "../observability/metrics.ts";
-import { exportMetrics } from "../observability/process-metrics.ts";
-import type { ReadinessCheck } from "../runtime/readiness.ts";
-import { startTracing, type TracingConfig, tracingOptions } from "../observability/tracing.ts";
-import { VERSION } from "../runtime/package.ts";
-import { within } from "../runtime/within.ts";
-import { machineTimers } from "../runtime/machine-timers.ts";
+import type { Config } from "#config/config.ts";
+import type { Logger } from "#observability/logger.ts";
+import { startMetricsServer } from "#observability/metrics-server.ts";
+import type { ProcessName } from "#observability/metrics.ts";
+import { exportMetrics } from "#observability/process-metrics.ts";
+import type { ReadinessCheck } from "#runtime/readiness.ts";
+import { startTracing, type TracingConfig, tracingOptions } from "#observability/tracing.ts";
+import { VERSION } from "#runtime/package.ts";
+import { within } from "#runtime/within.ts";
+import { machineTimers } from "#runtime/machine-timers.ts";
 
 const TRACES_END_MS = 2_000;
 

@@ -2,7 +2,7 @@
  * One process's copy of the sequence of revocations, as far as the primary has authenticated it. Lines arrive over hubs
  * that are not trusted: they wait until an authenticated head covers them. Pure: no I/O.
  */
-import type { FollowedRevocation } from "../database/repositories/tokens/followed-revocations.ts";
+import type { FollowedRevocation } from "#database/repositories/tokens/followed-revocations.ts";
 import { isRevocationKind, REVOCATION_LIFE_MS } from "./kinds.ts";
 import { nextHead, type SequenceState } from "./proof.ts";
 

@@ -1,8 +1,8 @@
 /** The processes behind a hub, and its reports of them. A report that fails is repeated, so that receipts miss nobody. */
-import type { FollowerRow } from "../database/repositories/tokens/revocations.ts";
-import type { Logger } from "../observability/logger.ts";
+import type { FollowerRow } from "#database/repositories/tokens/revocations.ts";
+import type { Logger } from "#observability/logger.ts";
 import type { Request } from "./hub-messages.ts";
-import type { Timer, Timers } from "../domain/clock.ts";
+import type { Timer, Timers } from "#domain/clock.ts";
 
 /** Pause before followers are reported, so that many are reported together. */
 const REPORT_AFTER_MS = 10;

@@ -3,23 +3,23 @@
  * revocations, then polls for new ones: every 50 ms while tokens are checked, otherwise every 150. Notifications make
  * denials fast; the polls make them reliable.
  */
-import type { Pool, Queryable } from "../database/pool.ts";
+import type { Pool, Queryable } from "#database/pool.ts";
 import {
   readAllRevocations,
   readRevocationNews,
-} from "../database/repositories/tokens/followed-revocations.ts";
+} from "#database/repositories/tokens/followed-revocations.ts";
 import {
   acknowledge,
   type FollowerRow,
   markFollowerSeen,
   registerFollower,
   removeFollower,
-} from "../database/repositories/tokens/revocations.ts";
-import type { Subscription, SubscriptionOptions } from "../database/subscription.ts";
-import type { Clock, LearnedClock, Timer, Timers } from "../domain/clock.ts";
-import { KeptConnection } from "../runtime/kept-connection.ts";
-import { afterLoopTime, withinLoopTime } from "../runtime/loop-time.ts";
-import type { Logger } from "../observability/logger.ts";
+} from "#database/repositories/tokens/revocations.ts";
+import type { Subscription, SubscriptionOptions } from "#database/subscription.ts";
+import type { Clock, LearnedClock, Timer, Timers } from "#domain/clock.ts";
+import { KeptConnection } from "#runtime/kept-connection.ts";
+import { afterLoopTime, withinLoopTime } from "#runtime/loop-time.ts";
+import type { Logger } from "#observability/logger.ts";
 import { processId } from "./receipt.ts";
 import { RevocationView } from "./view.ts";
 

@@ -1,9 +1,9 @@
 /** Holds on tenants. Deliveries wait, and the secrets of endpoints do not change, until the tenant is released. */
-import { appendEntry } from "../compliance/append-entry.ts";
-import type { EntrySources } from "../compliance/entry.ts";
-import type { Queryable } from "../database/pool.ts";
-import { postponeMoves } from "../database/repositories/endpoints/endpoint-secrets.ts";
-import { lockTenantHold, setTenantHold } from "../database/repositories/tenants.ts";
+import { appendEntry } from "#compliance/append-entry.ts";
+import type { EntrySources } from "#compliance/entry.ts";
+import type { Queryable } from "#database/pool.ts";
+import { postponeMoves } from "#database/repositories/endpoints/endpoint-secrets.ts";
+import { lockTenantHold, setTenantHold } from "#database/repositories/tenants.ts";
 import type { NewRevocation } from "./publish-revocation.ts";
 
 /** Author and reason of a hold or a release. */

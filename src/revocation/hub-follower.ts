@@ -2,13 +2,13 @@
  * Follows the revocations through hubs (decision 33), each over a connection of its own; the better lease counts.
  * Network, time and randomness are arguments.
  */
-import type { KeptConnection } from "../runtime/kept-connection.ts";
-import type { FollowerRow } from "../database/repositories/tokens/revocations.ts";
-import type { Clock, Timer, Timers } from "../domain/clock.ts";
-import { TokenBucket } from "../domain/token-buckets.ts";
-import type { RandomBytes } from "../domain/ids.ts";
-import type { Logger } from "../observability/logger.ts";
-import { afterLoopTime } from "../runtime/loop-time.ts";
+import type { KeptConnection } from "#runtime/kept-connection.ts";
+import type { FollowerRow } from "#database/repositories/tokens/revocations.ts";
+import type { Clock, Timer, Timers } from "#domain/clock.ts";
+import { TokenBucket } from "#domain/token-buckets.ts";
+import type { RandomBytes } from "#domain/ids.ts";
+import type { Logger } from "#observability/logger.ts";
+import { afterLoopTime } from "#runtime/loop-time.ts";
 import {
   type HubConnection,
   HUB_PROTOCOL,

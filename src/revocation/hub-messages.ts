@@ -2,7 +2,7 @@
  * Messages between a hub and a process or hub behind it: JSON texts over one connection. What a hub says counts only
  * as far as the primary has authenticated it (proof.ts); what a process says is about itself.
  */
-import type { FollowerRow } from "../database/repositories/tokens/revocations.ts";
+import type { FollowerRow } from "#database/repositories/tokens/revocations.ts";
 import type { Attestation, Proof } from "./proof.ts";
 import type { Path } from "./nonce-tree.ts";
 

@@ -2,10 +2,10 @@
  * What the connections with one certificate take of a hub together: time, memory and names in receipts. An edge that was
  * taken over has the certificate of some edges. It must harm no others.
  */
-import { putBounded } from "../domain/bounded-map.ts";
-import { TokenBucket } from "../domain/token-buckets.ts";
+import { putBounded } from "#domain/bounded-map.ts";
+import { TokenBucket } from "#domain/token-buckets.ts";
 import type { HubConnection } from "./hub-messages.ts";
-import type { Timer, Timers } from "../domain/clock.ts";
+import type { Timer, Timers } from "#domain/clock.ts";
 
 /** Bytes that may wait for them. An honest process has none waiting for longer than a moment. */
 const BACKLOG_MAX = 4_194_304;

@@ -1,10 +1,10 @@
 /** A hub's questions to what is above it: one for the nonces of all processes behind it, as often as their leases need. */
-import type { Logger } from "../observability/logger.ts";
-import { afterLoopTime } from "../runtime/loop-time.ts";
+import type { Logger } from "#observability/logger.ts";
+import { afterLoopTime } from "#runtime/loop-time.ts";
 import type { FollowerRegister } from "./follower-reports.ts";
 import { type Path, TREE_NONCES_MAX, treeOf } from "./nonce-tree.ts";
 import type { Proof, Snapshot } from "./proof.ts";
-import type { Timer, Timers } from "../domain/clock.ts";
+import type { Timer, Timers } from "#domain/clock.ts";
 
 /** An answer from above: a proof for a root, and what is new. */
 export interface HubAnswer {

@@ -3,7 +3,7 @@
  * a hub says counts unless the primary has authenticated it.
  */
 import { createHash, hash } from "node:crypto";
-import type { RandomBytes } from "../domain/ids.ts";
+import type { RandomBytes } from "#domain/ids.ts";
 import { readLine, RevocationChain, WaitingLines } from "./chain.ts";
 import { type Reply, type Request, SnapshotReader } from "./hub-messages.ts";
 import { rootOf } from "./nonce-tree.ts";

@@ -8,20 +8,16 @@ import { createServer as createHttpsServer, type Server as HttpsServer } from "n
 import type { Duplex } from "node:stream";
 import { TLSSocket } from "node:tls";
 import { WebSocket, WebSocketServer } from "ws";
-import type { Clock, Timers } from "../domain/clock.ts";
-import { findPaths } from "../http/mutual-tls/certificate-chain.ts";
-import { createCertificateJudge } from "../http/mutual-tls/certificate-judge.ts";
-import {
-  describeCertificate,
-  hasPinnedName,
-  pinnedNameCheck,
-} from "../http/mutual-tls/client-certificate.ts";
-import { presentedBy, readPeersFirst } from "../http/mutual-tls/peer-certificate.ts";
-import { tlsContext } from "../http/mutual-tls/tls-listener.ts";
-import type { TrustAnchors } from "../http/mutual-tls/trust.ts";
-import type { Logger } from "../observability/logger.ts";
-import { metrics } from "../observability/metrics.ts";
-import { endUnused, type ListenAddress, listenOn } from "../runtime/http-server.ts";
+import type { Clock, Timers } from "#domain/clock.ts";
+import { findPaths } from "#http/mutual-tls/certificate-chain.ts";
+import { createCertificateJudge } from "#http/mutual-tls/certificate-judge.ts";
+import { describeCertificate, hasPinnedName, pinnedNameCheck } from "#http/mutual-tls/client-certificate.ts";
+import { presentedBy, readPeersFirst } from "#http/mutual-tls/peer-certificate.ts";
+import { tlsContext } from "#http/mutual-tls/tls-listener.ts";
+import type { TrustAnchors } from "#http/mutual-tls/trust.ts";
+import type { Logger } from "#observability/logger.ts";
+import { metrics } from "#observability/metrics.ts";
+import { endUnused, type ListenAddress, listenOn } from "#runtime/http-server.ts";
 import type { Hub } from "./hub.ts";
 import {
   HUB_MESSAGE_MAX,

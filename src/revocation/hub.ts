@@ -2,10 +2,10 @@
  * A hub: relays the primary's proofs to the processes of a region, so that the primary answers one question for all of
  * them (decision 33). It holds no key and decides nothing. It follows the primary or another hub.
  */
-import type { FollowerRow } from "../database/repositories/tokens/revocations.ts";
-import { TokenBucket } from "../domain/token-buckets.ts";
-import type { Logger } from "../observability/logger.ts";
-import { metrics } from "../observability/metrics.ts";
+import type { FollowerRow } from "#database/repositories/tokens/revocations.ts";
+import { TokenBucket } from "#domain/token-buckets.ts";
+import type { Logger } from "#observability/logger.ts";
+import { metrics } from "#observability/metrics.ts";
 import { HubPeer } from "./hub-peer.ts";
 import { type HubAnswer, HubQuestions, type Upstream } from "./hub-questions.ts";
 import { type HubConnection, readRequest, type Reply, type Request } from "./hub-messages.ts";
@@ -14,7 +14,7 @@ import { certificatesIn } from "./chain.ts";
 import { HubLines, SnapshotChunks } from "./hub-lines.ts";
 import type { Attestation, SequenceState, Snapshot } from "./proof.ts";
 import { processId } from "./receipt.ts";
-import type { Timer, Timers } from "../domain/clock.ts";
+import type { Timer, Timers } from "#domain/clock.ts";
 
 export interface HubOptions {
   readonly upstream: Upstream;

@@ -1,6 +1,6 @@
 /** The connection that a process or hub keeps to one hub. */
-import type { Logger } from "../observability/logger.ts";
-import { KeptConnection, type KeptOptions } from "../runtime/kept-connection.ts";
+import type { Logger } from "#observability/logger.ts";
+import { KeptConnection, type KeptOptions } from "#runtime/kept-connection.ts";
 import type { HubConnection, OpenHubConnection } from "./hub-messages.ts";
 
 export interface KeptHubOptions extends Pick<KeptOptions<HubConnection>, "onOpen" | "timers"> {

@@ -1,5 +1,5 @@
 /** The kinds of revocations, and how long they are kept. */
-import type { EntryType } from "../compliance/entry-types.ts";
+import type { EntryType } from "#compliance/entry-types.ts";
 
 /** The kinds (contract 4.10). `cert` is a client certificate by the SHA-256 of its DER, 64 hexadecimal digits. */
 export const REVOCATION_KINDS = ["credential", "principal", "tenant", "jti", "kid", "cert"] as const;

@@ -3,7 +3,7 @@
  * was sent. The answer covers all revocations up to a later moment, so for `leaseMs` none can have been missed for
  * longer. Clocks of different machines are never compared.
  */
-import type { Clock, Timers } from "../domain/clock.ts";
+import type { Clock, Timers } from "#domain/clock.ts";
 
 /** The monotonic clock stops while a machine is suspended, but the wall clock runs. Slewing stays below this limit. */
 const CLOCKS_APART_MS = 100;

@@ -1,8 +1,8 @@
 /** Hubs above a hub: a region's hub may follow hubs of another region instead of the primary (decision 33). */
-import type { FollowerRow } from "../database/repositories/tokens/revocations.ts";
-import type { Logger } from "../observability/logger.ts";
-import type { KeptConnection } from "../runtime/kept-connection.ts";
-import { afterLoopTime } from "../runtime/loop-time.ts";
+import type { FollowerRow } from "#database/repositories/tokens/revocations.ts";
+import type { Logger } from "#observability/logger.ts";
+import type { KeptConnection } from "#runtime/kept-connection.ts";
+import { afterLoopTime } from "#runtime/loop-time.ts";
 import type { FollowerNews } from "./follower-reports.ts";
 import type { HubAnswer, Upstream } from "./hub-questions.ts";
 import {
@@ -16,7 +16,7 @@ import {
 } from "./hub-messages.ts";
 import { keepHubConnection } from "./kept-hub.ts";
 import type { Attestation, Snapshot } from "./proof.ts";
-import type { Timer, Timers } from "../domain/clock.ts";
+import type { Timer, Timers } from "#domain/clock.ts";
 
 /** How long an answer may take, in the loop's time. */
 const ANSWER_MS = 2_000;

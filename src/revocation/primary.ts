@@ -2,7 +2,7 @@
  * The primary as a hub asks it: several connections, each of which carries questions one after the other without waiting
  * for answers. A lost packet delays the questions of one connection only. Each connection also listens.
  */
-import { readRevocationSnapshot, type Within } from "../database/repositories/tokens/followed-revocations.ts";
+import { readRevocationSnapshot, type Within } from "#database/repositories/tokens/followed-revocations.ts";
 import {
   acknowledge,
   type FollowerRow,
@@ -13,16 +13,16 @@ import {
   registerFollower,
   removeFollower,
   reportFollowers,
-} from "../database/repositories/tokens/revocations.ts";
-import type { Queryable } from "../database/pool.ts";
-import type { Subscription, SubscriptionOptions } from "../database/subscription.ts";
-import type { Logger } from "../observability/logger.ts";
-import { KeptConnection } from "../runtime/kept-connection.ts";
-import { withinLoopTime } from "../runtime/loop-time.ts";
+} from "#database/repositories/tokens/revocations.ts";
+import type { Queryable } from "#database/pool.ts";
+import type { Subscription, SubscriptionOptions } from "#database/subscription.ts";
+import type { Logger } from "#observability/logger.ts";
+import { KeptConnection } from "#runtime/kept-connection.ts";
+import { withinLoopTime } from "#runtime/loop-time.ts";
 import type { FollowerNews } from "./follower-reports.ts";
 import type { HubAnswer, Upstream } from "./hub-questions.ts";
 import { type Attestation, NONCE_BYTES, type Snapshot } from "./proof.ts";
-import type { Timer, Timers } from "../domain/clock.ts";
+import type { Timer, Timers } from "#domain/clock.ts";
 
 const CONNECTIONS = 3;
 /** Silence, in the loop's time, after which a connection counts as broken. */

@@ -3,7 +3,7 @@
  * authenticates it together with the state of the sequence, so whatever was committed before the nonce is covered.
  */
 import { createHmac, createSecretKey, hash, type KeyObject, timingSafeEqual } from "node:crypto";
-import { LEASE_KEY_ID_LENGTH, leaseKeyId } from "../crypto/lease-key.ts";
+import { LEASE_KEY_ID_LENGTH, leaseKeyId } from "#crypto/lease-key.ts";
 
 /** The state of the sequence of revocations. */
 export interface SequenceState {

@@ -2,16 +2,16 @@
  * Publishes revocations, their lifting, and changes of a tenant's policy: all in one sequence. Every process that admits
  * tokens is notified when the transaction commits.
  */
-import { encodeEntry, type EntrySources } from "../compliance/entry.ts";
-import type { Actor } from "../compliance/entry-types.ts";
-import type { Queryable } from "../database/pool.ts";
+import { encodeEntry, type EntrySources } from "#compliance/entry.ts";
+import type { Actor } from "#compliance/entry-types.ts";
+import type { Queryable } from "#database/pool.ts";
 import {
   liftTenantRevocation,
   publish,
   publishPolicyChange as publishPolicy,
   type RevocationRow,
-} from "../database/repositories/tokens/revocations.ts";
-import { newId } from "../domain/ids.ts";
+} from "#database/repositories/tokens/revocations.ts";
+import { newId } from "#domain/ids.ts";
 import { REVOCATION_ENTRIES, REVOCATION_LIFE_MS, type RevocationKind } from "./kinds.ts";
 
 /** How far the clock of a token-issuing process may be ahead of the database's, in milliseconds. */

@@ -1,6 +1,6 @@
 /** A receipt: which processes apply a revocation, and whether one that is silent can still admit tokens. Pure: no I/O. */
-import { STRICT_BOUND_MS } from "../config/revocation.ts";
-import type { FollowerStanding, Propagation } from "../database/repositories/tokens/revocations.ts";
+import { STRICT_BOUND_MS } from "#config/revocation.ts";
+import type { FollowerStanding, Propagation } from "#database/repositories/tokens/revocations.ts";
 
 /**
  * `applied`: the process has acknowledged the revocation. `lease_expired`: it has not, but its lease has expired, so it

@@ -1,19 +1,19 @@
 /** Waits for the receipts of revocations and records them (security decisions D). */
-import { STRICT_BOUND_MS } from "../config/revocation.ts";
-import { encodeEntry, type EntrySources } from "../compliance/entry.ts";
-import type { Pool } from "../database/pool.ts";
+import { STRICT_BOUND_MS } from "#config/revocation.ts";
+import { encodeEntry, type EntrySources } from "#compliance/entry.ts";
+import type { Pool } from "#database/pool.ts";
 import {
   type FollowerStanding,
   type Propagation,
   readPropagation,
   reportPropagation,
-} from "../database/repositories/tokens/revocations.ts";
-import { transaction } from "../database/transaction.ts";
-import type { Logger } from "../observability/logger.ts";
-import { metrics } from "../observability/metrics.ts";
+} from "#database/repositories/tokens/revocations.ts";
+import { transaction } from "#database/transaction.ts";
+import type { Logger } from "#observability/logger.ts";
+import { metrics } from "#observability/metrics.ts";
 import type { Published } from "./publish-revocation.ts";
 import { isSettled, type Receipt, receiptOf, type ReceiptWait, UNKNOWN_RECEIPT } from "./receipt.ts";
-import type { Timers } from "../domain/clock.ts";
+import type { Timers } from "#domain/clock.ts";
 
 /** Pauses between reads, in milliseconds. The last one repeats. */
 const LOOK_AGAIN_MS = [5, 10, 10, 15, 25] as const;

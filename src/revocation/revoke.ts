@@ -1,8 +1,8 @@
 /** Emergency revocation of a credential, a principal or a tenant: disabled, and published at once. */
-import type { EntrySources } from "../compliance/entry.ts";
-import type { Queryable } from "../database/pool.ts";
-import { type Revocable, takeOutOfUse } from "../database/repositories/tokens/revocable.ts";
-import { found } from "../domain/errors.ts";
+import type { EntrySources } from "#compliance/entry.ts";
+import type { Queryable } from "#database/pool.ts";
+import { type Revocable, takeOutOfUse } from "#database/repositories/tokens/revocable.ts";
+import { found } from "#domain/errors.ts";
 import { holdTenant } from "./hold.ts";
 import { type NewRevocation, publishRevocation, type Revocation } from "./publish-revocation.ts";
 

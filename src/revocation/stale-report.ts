@@ -1,7 +1,7 @@
 /** Logs once when tokens are rejected because their revocation is unknown, and once when that has ended. */
-import type { Clock } from "../domain/clock.ts";
-import type { Logger } from "../observability/logger.ts";
-import { metrics } from "../observability/metrics.ts";
+import type { Clock } from "#domain/clock.ts";
+import type { Logger } from "#observability/logger.ts";
+import { metrics } from "#observability/metrics.ts";
 
 export interface StaleReport {
   /** Call when a request was rejected. */

@@ -2,10 +2,10 @@
 import type {
   FollowedRevocation,
   RevocationNews,
-} from "../database/repositories/tokens/followed-revocations.ts";
+} from "#database/repositories/tokens/followed-revocations.ts";
 import { DenyList, type RevocableToken } from "./deny-list.ts";
 import { isRevocationKind, POLICY_CHANGE, REVOCATION_LIFE_MS } from "./kinds.ts";
-import type { LearnedClock } from "../domain/clock.ts";
+import type { LearnedClock } from "#domain/clock.ts";
 import { Lease, type LeaseOptions, type Moment } from "./lease.ts";
 
 /** Longest wait for current knowledge, in milliseconds. If all answers come too late, this process is unusable. */

@@ -2,7 +2,7 @@
  * Keeps a connection over a network that may swallow everything. While there is none, or the one in use has gone silent,
  * attempts to open another begin one beside the other. The first that opens wins, and the others are ended.
  */
-import type { Timers } from "../domain/clock.ts";
+import type { Timers } from "#domain/clock.ts";
 import { afterLoopTime } from "./loop-time.ts";
 
 /** Shortest time after which an attempt counts as silent and is ended, in the loop's time. */

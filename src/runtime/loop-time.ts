@@ -1,5 +1,5 @@
 /** Timeouts in the event loop's own time: while the loop is late, the silence of others does not count. */
-import type { Timer, Timers } from "../domain/clock.ts";
+import type { Timer, Timers } from "#domain/clock.ts";
 
 const PARTS = 5;
 

@@ -3,7 +3,7 @@
  * time as an argument (test/unit/repository/time-is-an-argument.test.ts).
  */
 import { setTimeout as delay } from "node:timers/promises";
-import type { Clock, Timers } from "../domain/clock.ts";
+import type { Clock, Timers } from "#domain/clock.ts";
 
 export const machineTimers: Timers = {
   wall: () => Date.now(),

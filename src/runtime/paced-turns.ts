@@ -1,6 +1,6 @@
 /** Spreads work over time, and over its owners, so that the many requests of one owner do not delay those of others. */
-import type { Timer, Timers } from "../domain/clock.ts";
-import { TokenBucket } from "../domain/token-buckets.ts";
+import type { Timer, Timers } from "#domain/clock.ts";
+import { TokenBucket } from "#domain/token-buckets.ts";
 
 export interface PacedTurnsOptions {
   readonly perSecond: number;

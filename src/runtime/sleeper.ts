@@ -1,5 +1,5 @@
 /** Sleeping that ends early when there is work or when the process stops. */
-import type { Timers } from "../domain/clock.ts";
+import type { Timers } from "#domain/clock.ts";
 
 export class Sleeper {
   readonly #timers: Timers;

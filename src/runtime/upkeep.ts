@@ -1,6 +1,6 @@
 /** Jobs that a process repeats. Each runs at once and again after each pause. Runs of one job never overlap. */
 import type { Logger } from "pino";
-import type { Timers } from "../domain/clock.ts";
+import type { Timers } from "#domain/clock.ts";
 import { Sleeper } from "./sleeper.ts";
 
 export interface UpkeepJob {

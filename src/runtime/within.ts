@@ -1,5 +1,5 @@
 /** Promises with an end: timeouts and signals. */
-import type { Timer, Timers } from "../domain/clock.ts";
+import type { Timer, Timers } from "#domain/clock.ts";
 
 /** No answer arrived in time. It may still arrive later. */
 export class NoAnswerError extends Error {

@@ -1,7 +1,7 @@
 /** Files that are written once and completely. No reader sees half a file, and the first of several writers wins. */
 import { link, mkdir, open, unlink } from "node:fs/promises";
 import { dirname } from "node:path";
-import type { RandomBytes } from "../domain/ids.ts";
+import type { RandomBytes } from "#domain/ids.ts";
 
 const SUFFIX_BYTES = 8;
 

@@ -1,9 +1,9 @@
 /** Requests a checkpoint soon after each revocation. The revocation does not wait for it. */
 import { type Client, WorkflowExecutionAlreadyStartedError } from "@temporalio/client";
-import { TASK_QUEUES, WORKFLOW_TYPES } from "../../workflows/messages.ts";
-import type { Logger } from "../observability/logger.ts";
-import { Sleeper } from "../runtime/sleeper.ts";
-import type { Timers } from "../domain/clock.ts";
+import { TASK_QUEUES, WORKFLOW_TYPES } from "#workflows/messages.ts";
+import type { Logger } from "#observability/logger.ts";
+import { Sleeper } from "#runtime/sleeper.ts";
+import type { Timers } from "#domain/clock.ts";
 
 /** A burst of revocations gets one checkpoint at its start, and one for the rest. */
 const PAUSE_MS = 500;

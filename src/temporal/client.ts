@@ -8,15 +8,15 @@ import {
 } from "@temporalio/client";
 import type { DataConverter } from "@temporalio/common";
 import type { Logger } from "pino";
-import type { TemporalConnection } from "../config/temporal-settings.ts";
-import type { Config } from "../config/config.ts";
+import type { TemporalConnection } from "#config/temporal-settings.ts";
+import type { Config } from "#config/config.ts";
 import { useSynchronousContext } from "./call-context.ts";
 import { createDataConverter, type PayloadKeys } from "./codec.ts";
-import type { UpkeepJob } from "../runtime/upkeep.ts";
+import type { UpkeepJob } from "#runtime/upkeep.ts";
 import { ReplacedConnection } from "./replaced-connection.ts";
-import { messageOf } from "../runtime/thrown.ts";
+import { messageOf } from "#runtime/thrown.ts";
 import { isPatched } from "./sdk-patches.ts";
-import type { Timers } from "../domain/clock.ts";
+import type { Timers } from "#domain/clock.ts";
 
 /** Limit of a question that somebody waits for. */
 export const CHECK_TIMEOUT_MS = 2_000;

@@ -5,9 +5,9 @@
 import { createRequire } from "node:module";
 import type { DataConverter, Payload } from "@temporalio/common";
 import type * as Proto from "@temporalio/proto";
-import type { Keyring } from "../crypto/keyring.ts";
-import { type EnvelopeKey, envelopeAad, namedKey, openEnvelope } from "../crypto/envelope.ts";
-import { putBounded } from "../domain/bounded-map.ts";
+import type { Keyring } from "#crypto/keyring.ts";
+import { type EnvelopeKey, envelopeAad, namedKey, openEnvelope } from "#crypto/envelope.ts";
+import { putBounded } from "#domain/bounded-map.ts";
 
 /** `encoding` of encrypted payloads. */
 const ENCRYPTED = "binary/encrypted";

@@ -6,10 +6,10 @@ import { type Connection, isGrpcServiceError } from "@temporalio/client";
 import { type SearchAttributeType, TypedSearchAttributes } from "@temporalio/common";
 import { encodeSearchAttributeIndexedValueType } from "@temporalio/common/lib/search-attributes.js";
 import { msToTs, tsToMs } from "@temporalio/common/lib/time.js";
-import { SEARCH_ATTRIBUTES } from "../../workflows/messages.ts";
-import { SignetError } from "../domain/errors.ts";
-import { HOUR_MS } from "../domain/ids.ts";
-import type { Timers } from "../domain/clock.ts";
+import { SEARCH_ATTRIBUTES } from "#workflows/messages.ts";
+import { SignetError } from "#domain/errors.ts";
+import { HOUR_MS } from "#domain/ids.ts";
+import type { Timers } from "#domain/clock.ts";
 
 /** Search attributes by name. SQL visibility allows at most three keyword lists and three integers per namespace. */
 export const SEARCH_ATTRIBUTE_TYPES: Readonly<Record<string, SearchAttributeType>> = Object.fromEntries(

@@ -1,7 +1,7 @@
 /** Readiness of Temporal for this process: the namespace answers, and workflows with Signet's attributes can start. */
 import { type Client, isGrpcServiceError } from "@temporalio/client";
-import { SignetError } from "../domain/errors.ts";
-import type { ReadinessCheck } from "../runtime/readiness.ts";
+import { SignetError } from "#domain/errors.ts";
+import type { ReadinessCheck } from "#runtime/readiness.ts";
 import { callDeadline, checkNamespace } from "./client.ts";
 import { unqueryable } from "./namespace.ts";
 

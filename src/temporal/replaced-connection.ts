@@ -4,9 +4,9 @@
  * after the server's first settings, and waits for these without a limit.
  */
 import type { Logger } from "pino";
-import type { UpkeepJob } from "../runtime/upkeep.ts";
-import { within } from "../runtime/within.ts";
-import type { Timers } from "../domain/clock.ts";
+import type { UpkeepJob } from "#runtime/upkeep.ts";
+import { within } from "#runtime/within.ts";
+import type { Timers } from "#domain/clock.ts";
 
 const LOOK_EVERY_MS = 2_000;
 /** Failed probes before another connection is tried. */

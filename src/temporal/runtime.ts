@@ -1,8 +1,8 @@
 import { type AddressInfo, createServer } from "node:net";
 import { DefaultLogger, Runtime } from "@temporalio/worker";
 import type { Logger } from "pino";
-import { readText } from "../lib/bounded-body.ts";
-import { addMetricsSource } from "../observability/process-metrics.ts";
+import { readText } from "#lib/bounded-body.ts";
+import { addMetricsSource } from "#observability/process-metrics.ts";
 
 const LEVELS = { TRACE: "trace", DEBUG: "debug", INFO: "info", WARN: "warn", ERROR: "error" } as const;
 const HOST = "127.0.0.1";

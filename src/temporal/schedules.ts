@@ -1,7 +1,7 @@
 /** Temporal Schedules of the upkeep workflows. */
 import { type Client, ScheduleAlreadyRunning, ScheduleOverlapPolicy } from "@temporalio/client";
 import type { Duration } from "@temporalio/common";
-import { TASK_QUEUES, WORKFLOW_TYPES } from "../../workflows/messages.ts";
+import { TASK_QUEUES, WORKFLOW_TYPES } from "#workflows/messages.ts";
 
 interface Upkeep {
   readonly workflowType: string;

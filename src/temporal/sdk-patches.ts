@@ -4,7 +4,7 @@
  */
 import { createRequire } from "node:module";
 import type { Logger } from "pino";
-import type { Config } from "../config/config.ts";
+import type { Config } from "#config/config.ts";
 
 /** Versions of the SDK that the patches fit. */
 export const CHECKED_SDK_VERSIONS: readonly string[] = ["1.24.0"];

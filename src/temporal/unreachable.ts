@@ -1,8 +1,8 @@
 /** Why Temporal cannot be used, in one sentence for the operator: the address, the setting, and what was answered. */
 import { Connection, isGrpcServiceError } from "@temporalio/client";
 import type { Logger } from "pino";
-import { SignetError } from "../domain/errors.ts";
-import { inOneLine, messageOf } from "../runtime/thrown.ts";
+import { SignetError } from "#domain/errors.ts";
+import { inOneLine, messageOf } from "#runtime/thrown.ts";
 import { callDeadline, connectionOptions, type TemporalOptions } from "./client.ts";
 
 const ANSWER_MS = 5_000;

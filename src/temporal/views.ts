@@ -1,8 +1,8 @@
 /** Views of Temporal's list of workflows: the links of pages and of `npm start`, and the table of docs/temporal.md. */
 import type { Client } from "@temporalio/client";
-import { replayWorkflowId, SEARCH_ATTRIBUTES, WORKFLOW_TYPES } from "../../workflows/messages.ts";
-import type { Config } from "../config/config.ts";
-import { DAY_MS, isId } from "../domain/ids.ts";
+import { replayWorkflowId, SEARCH_ATTRIBUTES, WORKFLOW_TYPES } from "#workflows/messages.ts";
+import type { Config } from "#config/config.ts";
+import { DAY_MS, isId } from "#domain/ids.ts";
 import { reportsProblems } from "./client.ts";
 import { OPEN } from "./open-workflow.ts";
 

@@ -9,8 +9,8 @@ import {
 } from "@temporalio/worker";
 import type { WorkflowCreator } from "@temporalio/worker/lib/workflow/interface.js";
 import type { DataConverter } from "@temporalio/common";
-import type { WorkerVersion } from "../config/worker-versioning.ts";
-import { TASK_QUEUES } from "../../workflows/messages.ts";
+import type { WorkerVersion } from "#config/worker-versioning.ts";
+import { TASK_QUEUES } from "#workflows/messages.ts";
 import { useSynchronousContext } from "./call-context.ts";
 
 /** Longer than any request, so that requests in progress at a shutdown end and are recorded. */

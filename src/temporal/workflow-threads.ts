@@ -7,7 +7,7 @@
 import { createRequire } from "node:module";
 import { setFlagsFromString } from "node:v8";
 import type { Worker, WorkerOptions } from "node:worker_threads";
-import type { Timer, Timers } from "../domain/clock.ts";
+import type { Timer, Timers } from "#domain/clock.ts";
 
 /** Heap and stack limits of the whole process. Threads inherit them, and reject them as arguments. */
 const PROCESS_LIMIT =

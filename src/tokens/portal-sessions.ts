@@ -3,8 +3,8 @@
  * credential whose token created the link, and never have more scopes than that token. Only their hashes are stored.
  */
 import { createHash } from "node:crypto";
-import { appendEntry, type By } from "../compliance/append-entry.ts";
-import type { Pool, Queryable } from "../database/pool.ts";
+import { appendEntry, type By } from "#compliance/append-entry.ts";
+import type { Pool, Queryable } from "#database/pool.ts";
 import {
   comparePortalSession,
   consumePortalLink,
@@ -17,13 +17,13 @@ import {
   type OpenSession,
   type PortalGrant,
   type PortalSession,
-} from "../database/repositories/tokens/portal-sessions.ts";
-import { tenantTransaction } from "../database/transaction.ts";
-import type { Clock } from "../domain/clock.ts";
-import { idPattern, type RandomBytes } from "../domain/ids.ts";
-import { SignetError } from "../domain/errors.ts";
-import type { Identity } from "../domain/identity.ts";
-import type { FruitlessLookups } from "../http/rate-limits/fruitless-lookups.ts";
+} from "#database/repositories/tokens/portal-sessions.ts";
+import { tenantTransaction } from "#database/transaction.ts";
+import type { Clock } from "#domain/clock.ts";
+import { idPattern, type RandomBytes } from "#domain/ids.ts";
+import { SignetError } from "#domain/errors.ts";
+import type { Identity } from "#domain/identity.ts";
+import type { FruitlessLookups } from "#http/rate-limits/fruitless-lookups.ts";
 
 /** The scope for creating links. No session has it. */
 export const SIGN_IN_SCOPE = "portal:sign_in";

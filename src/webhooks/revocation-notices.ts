@@ -2,7 +2,7 @@
  * Tells a tenant's endpoints and streams of revocations and of other changes of its credentials. Events follow within a
  * second, in transactions of their own. No such change waits for keys, streams, or room for events.
  */
-import type { Pool, Queryable } from "../database/pool.ts";
+import type { Pool, Queryable } from "#database/pool.ts";
 import {
   CREDENTIAL_CREATED,
   CREDENTIAL_ENDED,
@@ -11,10 +11,10 @@ import {
   type RevocationNotice,
   SCOPES_CHANGED,
   takeNotices,
-} from "../database/repositories/tokens/revocation-notices.ts";
-import { transaction } from "../database/transaction.ts";
-import type { OwnEventType } from "../domain/own-event-types.ts";
-import { CAEP_EVENTS } from "../domain/security-events.ts";
+} from "#database/repositories/tokens/revocation-notices.ts";
+import { transaction } from "#database/transaction.ts";
+import type { OwnEventType } from "#domain/own-event-types.ts";
+import { CAEP_EVENTS } from "#domain/security-events.ts";
 import { type OwnEventSources, publishOwnEvent } from "./ingest/own-event.ts";
 import {
   caepMembers,

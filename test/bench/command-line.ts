@@ -4,7 +4,7 @@ import { existsSync } from "node:fs";
 import { mkdir, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { parseArgs, type ParseArgsConfig } from "node:util";
-import { messageOf } from "../../src/runtime/thrown.ts";
+import { messageOf } from "#runtime/thrown.ts";
 import { DIST } from "./environment/signet.ts";
 
 const ROOT = join(import.meta.dirname, "..", "..");

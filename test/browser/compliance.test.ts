@@ -2,7 +2,7 @@
 import { randomBytes } from "node:crypto";
 import type { Page } from "playwright-core";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
-import { createCheckpointKey } from "../../src/compliance/checkpoint-key.ts";
+import { createCheckpointKey } from "#compliance/checkpoint-key.ts";
 import { useTestApi } from "../support/api.ts";
 import {
   clickThrough,

@@ -1,7 +1,7 @@
 /** Faults that exhaust a process's resources: disk, descriptors, memory. */
 import { connect, type Socket } from "node:net";
 import { setTimeout as delay } from "node:timers/promises";
-import { logTail } from "../../src/processes/embedded/server-process.ts";
+import { logTail } from "#processes/embedded/server-process.ts";
 import type { Process } from "../bench/environment/signet.ts";
 import { monotonicMs } from "../bench/load/monotonic.ts";
 import { type Fault, readiness, victimOf } from "./faults.ts";

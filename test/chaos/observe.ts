@@ -1,8 +1,8 @@
 /** Reads the state of a run from the database, Temporal and the worker's metrics. */
 import { setTimeout as delay } from "node:timers/promises";
 import { Client, Connection } from "@temporalio/client";
-import { addsUp, balanceHour } from "../../src/database/repositories/webhooks/delivery-balance.ts";
-import { WORKFLOW_TYPES } from "../../workflows/messages.ts";
+import { addsUp, balanceHour } from "#database/repositories/webhooks/delivery-balance.ts";
+import { WORKFLOW_TYPES } from "#workflows/messages.ts";
 import { withClient } from "../bench/environment/postgres.ts";
 import type { World } from "../bench/environment/world.ts";
 

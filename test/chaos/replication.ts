@@ -4,7 +4,7 @@ import { chown, mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { promisify } from "node:util";
-import { isRoot, unprivilegedUser } from "../../src/processes/embedded/service-user.ts";
+import { isRoot, unprivilegedUser } from "#processes/embedded/service-user.ts";
 import { foreignPostgres, type Postgres, startPostgres, withClient } from "../bench/environment/postgres.ts";
 import { Restartable } from "../bench/environment/restartable.ts";
 import { POSTGRES_SETTINGS } from "../bench/environment/shipped.ts";

@@ -3,9 +3,9 @@
  * OpenAPI document, without additional members. The client's types are generated from that document.
  */
 import { beforeAll, describe, expect, test } from "vitest";
-import type { RegisteredEndpoint } from "../../src/lib/client/api-types.ts";
-import { CAEP_EVENTS } from "../../src/domain/security-events.ts";
-import { SignetClient, type SignetClientOptions } from "../../src/lib/client/signet-client.ts";
+import type { RegisteredEndpoint } from "#lib/client/api-types.ts";
+import { CAEP_EVENTS } from "#domain/security-events.ts";
+import { SignetClient, type SignetClientOptions } from "#lib/client/signet-client.ts";
 import { useTestApi } from "../support/api.ts";
 import { collected, untilDelivered } from "../support/client-streams.ts";
 import { type Conformance, readConformance } from "../support/conformance.ts";

@@ -3,7 +3,7 @@
  * documents whose names begin with i_ may be either.
  */
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { ERROR_CATALOGUE } from "../../src/domain/errors.ts";
+import { ERROR_CATALOGUE } from "#domain/errors.ts";
 import { bearer } from "../support/factories.ts";
 import { type Answer, readAnswer } from "../support/answer.ts";
 import { useSharedApi } from "../support/api.ts";

@@ -3,7 +3,7 @@
  * unchanged, and the rest is refused with a code. The portal and the command line show each of them as text.
  */
 import { beforeAll, expect, test } from "vitest";
-import { ERROR_CATALOGUE, type ErrorCode } from "../../src/domain/errors.ts";
+import { ERROR_CATALOGUE, type ErrorCode } from "#domain/errors.ts";
 import { type Answer, askOperators } from "../support/answer.ts";
 import { useSharedApi } from "../support/api.ts";
 import { runSignet } from "../support/command-line.ts";

@@ -4,8 +4,8 @@ import { mkdtemp, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { beforeAll, describe, expect, inject, test } from "vitest";
 import { parse } from "yaml";
-import { run } from "../../docs/go-program.ts";
-import { readTrustAnchors } from "../../src/http/mutual-tls/trust.ts";
+import { run } from "#docs/go-program.ts";
+import { readTrustAnchors } from "#http/mutual-tls/trust.ts";
 import { type ComposeFile, parseCompose } from "../support/compose-file.ts";
 import {
   ALL_INSIDE,

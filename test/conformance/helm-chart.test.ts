@@ -6,16 +6,16 @@ import { mkdtemp, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { beforeAll, describe, expect, inject, test } from "vitest";
 import { parse, parseAllDocuments } from "yaml";
-import { run } from "../../docs/go-program.ts";
+import { run } from "#docs/go-program.ts";
 import {
   chartWithVersion,
   helmTemplate,
   plainManifests,
   SHARED_FILES,
   sharedFile,
-} from "../../docs/kubernetes-manifests.ts";
-import { loadConfig, SETTINGS } from "../../src/config/config.ts";
-import { PUBLIC_BLOCKS } from "../../src/webhooks/sending/address-policy.ts";
+} from "#docs/kubernetes-manifests.ts";
+import { loadConfig, SETTINGS } from "#config/config.ts";
+import { PUBLIC_BLOCKS } from "#webhooks/sending/address-policy.ts";
 import {
   ALL_INSIDE,
   ALL_INSIDE_APART,

@@ -1,6 +1,6 @@
 /** The Helm chart with hubs: edges behind them, a cell of its own, and a region of edges alone. */
 import { beforeAll, describe, expect, test } from "vitest";
-import { readRouteTable } from "../../src/edge/route-table.ts";
+import { readRouteTable } from "#edge/route-table.ts";
 import {
   CELL,
   EDGES,

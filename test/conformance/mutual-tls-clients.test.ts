@@ -4,10 +4,10 @@ import { readFile } from "node:fs/promises";
 import * as oauth from "oauth4webapi";
 import * as openid from "openid-client";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { privateKeyAssertion } from "../../src/lib/client/client-assertion.ts";
-import { SignetClient, type SignetClientOptions } from "../../src/lib/client/signet-client.ts";
-import type { KeyPair } from "../../src/http/mutual-tls/authority.ts";
-import { createTlsFetch, type TlsMaterial } from "../../src/lib/client/tls-fetch.ts";
+import { privateKeyAssertion } from "#lib/client/client-assertion.ts";
+import { SignetClient, type SignetClientOptions } from "#lib/client/signet-client.ts";
+import type { KeyPair } from "#http/mutual-tls/authority.ts";
+import { createTlsFetch, type TlsMaterial } from "#lib/client/tls-fetch.ts";
 import { readAnswer, unlessStale } from "../support/answer.ts";
 import { useTestApi } from "../support/api.ts";
 import {

@@ -6,8 +6,8 @@ import { generateKeyPairSync, type KeyObject, randomBytes } from "node:crypto";
 import { copyFile, mkdtemp, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, inject, test } from "vitest";
-import type { KeyPair } from "../../src/http/mutual-tls/authority.ts";
-import { generateSecret } from "../../src/lib/receiver/secret.ts";
+import type { KeyPair } from "#http/mutual-tls/authority.ts";
+import { generateSecret } from "#lib/receiver/secret.ts";
 import { useTestApi } from "../support/api.ts";
 import {
   certificateFiles,

@@ -4,8 +4,8 @@ import { join } from "node:path";
 import { Connection, type TLSConfig } from "@temporalio/client";
 import { describe, expect, test } from "vitest";
 import type { ContainerStack } from "../support/container-stack.ts";
-import { VIEWS } from "../../src/temporal/views.ts";
-import { TASK_QUEUES } from "../../workflows/messages.ts";
+import { VIEWS } from "#temporal/views.ts";
+import { TASK_QUEUES } from "#workflows/messages.ts";
 import { eventually } from "../support/eventually.ts";
 
 const ADDRESS = "localhost:7233";

@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { isRunning } from "../../src/processes/embedded/process-identity.ts";
+import { isRunning } from "#processes/embedded/process-identity.ts";
 import { type BootstrapProject, createBootstrapProject } from "../support/bootstrap-project.ts";
 import { allowMinutes } from "../support/limits.ts";
 

@@ -5,9 +5,9 @@ import { join, sep } from "node:path";
 import { pathToFileURL } from "node:url";
 import { gunzipSync } from "node:zlib";
 import { afterAll, beforeAll, describe, expect, inject, test } from "vitest";
-import * as workflows from "../../workflows/index.ts";
-import { renderGuide } from "../../src/portal/guide/markdown.ts";
-import { bundleScript, SCRIPTS } from "../../src/portal/bundle-script.ts";
+import * as workflows from "#workflows/index.ts";
+import { renderGuide } from "#portal/guide/markdown.ts";
+import { bundleScript, SCRIPTS } from "#portal/bundle-script.ts";
 import { allowMinutes } from "../support/limits.ts";
 import { IMAGE_ENVIRONMENT, productionImage, runProcess } from "../support/processes.ts";
 

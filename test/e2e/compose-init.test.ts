@@ -9,7 +9,7 @@ import { join, relative } from "node:path";
 import { promisify } from "node:util";
 import { X509Certificate as ParsedCertificate } from "@peculiar/x509";
 import { afterAll, expect, test } from "vitest";
-import { openDevelopmentCa } from "../../src/http/mutual-tls/dev-ca.ts";
+import { openDevelopmentCa } from "#http/mutual-tls/dev-ca.ts";
 
 const run = promisify(execFile);
 const SCRIPT = join(import.meta.dirname, "..", "..", "compose", "init.sh");

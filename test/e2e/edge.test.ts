@@ -4,7 +4,7 @@ import { once } from "node:events";
 import { Agent, request as httpsRequest } from "node:https";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
-import { type Environment, loadConfig } from "../../src/config/config.ts";
+import { type Environment, loadConfig } from "#config/config.ts";
 import { useTestApi } from "../support/api.ts";
 import {
   certificateFiles,

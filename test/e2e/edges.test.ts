@@ -5,7 +5,7 @@
 import { randomBytes } from "node:crypto";
 import { setTimeout as delay } from "node:timers/promises";
 import { afterAll, describe, expect, onTestFinished, test } from "vitest";
-import { newId } from "../../src/domain/ids.ts";
+import { newId } from "#domain/ids.ts";
 import { useTestApi } from "../support/api.ts";
 import {
   committedAt,

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import type { Delivery } from "../../src/database/repositories/webhooks/deliveries.ts";
+import type { Delivery } from "#database/repositories/webhooks/deliveries.ts";
 import { eventually } from "../support/eventually.ts";
 import { allowMinutes } from "../support/limits.ts";
 import type { SpawnedProcess } from "../support/processes.ts";

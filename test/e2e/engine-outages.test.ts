@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, test } from "vitest";
-import type { Delivery } from "../../src/database/repositories/webhooks/deliveries.ts";
-import type { WorkerProcess } from "../../src/processes/worker.ts";
+import type { Delivery } from "#database/repositories/webhooks/deliveries.ts";
+import type { WorkerProcess } from "#processes/worker.ts";
 import { breakWorkerConnections, startDatabase, stopDatabase } from "../support/database-outage.ts";
 import { allowMinutes } from "../support/limits.ts";
 import {

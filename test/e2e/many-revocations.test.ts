@@ -8,7 +8,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Client } from "pg";
 import { beforeAll, expect, onTestFinished, test } from "vitest";
-import type { Environment } from "../../src/config/config.ts";
+import type { Environment } from "#config/config.ts";
 import { useTestApi } from "../support/api.ts";
 import { startDistantProxy } from "../support/distant-proxy.ts";
 import {

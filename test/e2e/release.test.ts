@@ -7,7 +7,7 @@ import { dirname, join } from "node:path";
 import { promisify } from "node:util";
 import { gunzipSync } from "node:zlib";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { GO_MODULE, VERSION } from "../../src/runtime/package.ts";
+import { GO_MODULE, VERSION } from "#runtime/package.ts";
 import { allowMinutes } from "../support/limits.ts";
 import { lacks } from "../support/skips.ts";
 import { workTreeFiles } from "../support/work-tree.ts";

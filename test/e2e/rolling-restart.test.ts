@@ -1,6 +1,6 @@
 import { randomBytes } from "node:crypto";
 import { afterAll, describe, expect, test } from "vitest";
-import { newId } from "../../src/domain/ids.ts";
+import { newId } from "#domain/ids.ts";
 import { eventually } from "../support/eventually.ts";
 import { allowMinutes } from "../support/limits.ts";
 import { startOwnTemporal } from "../support/own-temporal.ts";

@@ -7,7 +7,7 @@ import { mkdtemp, writeFile } from "node:fs/promises";
 import { delimiter, dirname, join } from "node:path";
 import { promisify } from "node:util";
 import { beforeAll, describe, expect, inject, test } from "vitest";
-import { createCheckpointKey } from "../../src/compliance/checkpoint-key.ts";
+import { createCheckpointKey } from "#compliance/checkpoint-key.ts";
 import { type Answer, askOperators } from "../support/answer.ts";
 import { newRoot } from "../support/certificates.ts";
 import { inlineCommands, shellLines } from "../support/documents.ts";

@@ -1,6 +1,6 @@
 /** No security event is lost, although the api and the workers are killed again and again. */
 import { expect, test } from "vitest";
-import { CAEP_EVENTS } from "../../src/domain/security-events.ts";
+import { CAEP_EVENTS } from "#domain/security-events.ts";
 import { type Answer, askOperators, jsonBody, readAnswer } from "../support/answer.ts";
 import type { ServiceUnderTest } from "../support/api.ts";
 import { eventually } from "../support/eventually.ts";

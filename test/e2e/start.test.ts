@@ -14,8 +14,8 @@ import {
   onTestFinished,
   test,
 } from "vitest";
-import { isRunning } from "../../src/processes/embedded/process-identity.ts";
-import { closeAtOnce, listenOn } from "../../src/runtime/http-server.ts";
+import { isRunning } from "#processes/embedded/process-identity.ts";
+import { closeAtOnce, listenOn } from "#runtime/http-server.ts";
 import { eventually } from "../support/eventually.ts";
 import { allowMinutes } from "../support/limits.ts";
 import {

@@ -4,7 +4,7 @@ import { cp, mkdtemp, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { Client } from "pg";
 import { describe, expect, inject, test } from "vitest";
-import { signDelivery } from "../../src/lib/receiver/sign.ts";
+import { signDelivery } from "#lib/receiver/sign.ts";
 import { type TestApi, useTestApi } from "../support/api.ts";
 import { eventually } from "../support/eventually.ts";
 import { freePort } from "../support/free-port.ts";

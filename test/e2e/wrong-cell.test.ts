@@ -4,7 +4,7 @@
 import { globSync } from "node:fs";
 import { join } from "node:path";
 import { expect, inject, test } from "vitest";
-import type { Environment } from "../../src/config/config.ts";
+import type { Environment } from "#config/config.ts";
 import { useTestApi } from "../support/api.ts";
 import { call, callOnce, CELL_SCOPES, createCellLogin } from "../support/cells.ts";
 import { eventually } from "../support/eventually.ts";

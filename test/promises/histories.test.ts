@@ -7,8 +7,8 @@ import { bundleWorkflowCode, Worker } from "@temporalio/worker";
 import { DeterminismViolationError } from "@temporalio/workflow";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { keepRuntime } from "../support/in-process-worker.ts";
-import type { Keyring } from "../../src/crypto/keyring.ts";
-import { createDataConverter } from "../../src/temporal/codec.ts";
+import type { Keyring } from "#crypto/keyring.ts";
+import { createDataConverter } from "#temporal/codec.ts";
 import { testKeyring } from "../support/keyring.ts";
 import { workflowBundle } from "../support/processes.ts";
 

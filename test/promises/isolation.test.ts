@@ -5,7 +5,7 @@
  */
 import { randomBytes } from "node:crypto";
 import { beforeAll, describe, expect, test } from "vitest";
-import { type IdNoun, newId } from "../../src/domain/ids.ts";
+import { type IdNoun, newId } from "#domain/ids.ts";
 import { type Answer, useTestApi } from "../support/api.ts";
 import { grant } from "../support/factories.ts";
 import { type ApiRoute, apiRoutes } from "../support/openapi.ts";

@@ -3,8 +3,8 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { FileCredentialStore } from "../../src/lib/client/file-credential-store.ts";
-import { SignetClient } from "../../src/lib/client/signet-client.ts";
+import { FileCredentialStore } from "#lib/client/file-credential-store.ts";
+import { SignetClient } from "#lib/client/signet-client.ts";
 import { useTestApi } from "../support/api.ts";
 import { grant, provision } from "../support/factories.ts";
 

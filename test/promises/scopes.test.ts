@@ -1,6 +1,6 @@
 /** Contract 5.3 and 7: scopes are checked at the edge; what is outside them gets 403 SCOPE_VIOLATION. */
 import { beforeAll, describe, expect, test } from "vitest";
-import { createEdgeIdentityVerifier } from "../../src/lib/edge-identity/verify.ts";
+import { createEdgeIdentityVerifier } from "#lib/edge-identity/verify.ts";
 import { deployedApi } from "../support/deployed-api.ts";
 import { accessToken, bearer, provision, type Provisioned } from "../support/factories.ts";
 

@@ -1,11 +1,11 @@
 /** A database that an earlier release has left is migrated by today's code (record.ts keeps them). */
 import { Client } from "pg";
 import { afterAll, beforeAll, describe, expect, inject, test } from "vitest";
-import { migrateDatabase } from "../../src/database/migrate.ts";
-import { readSchemaState, requireCurrentSchema } from "../../src/database/migration-files.ts";
+import { migrateDatabase } from "#database/migrate.ts";
+import { readSchemaState, requireCurrentSchema } from "#database/migration-files.ts";
 import { TEMPLATE_DATABASE, type TestDatabase, withDatabase } from "../support/test-database.ts";
 import { createReleaseDatabase, RELEASES } from "../upgrade/releases.ts";
-import { machineTimers } from "../../src/runtime/machine-timers.ts";
+import { machineTimers } from "#runtime/machine-timers.ts";
 
 const DAY_MS = 86_400_000;
 

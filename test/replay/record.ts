@@ -11,8 +11,8 @@ import { execFile } from "node:child_process";
 import { writeFile } from "node:fs/promises";
 import { promisify } from "node:util";
 import { afterEach, beforeAll, describe, inject, test } from "vitest";
-import type { WorkerProcess } from "../../src/processes/worker.ts";
-import type { ReplayJobStatus } from "../../activities/types.ts";
+import type { WorkerProcess } from "#processes/worker.ts";
+import type { ReplayJobStatus } from "#activities/types.ts";
 import {
   cancelReplaySignal,
   type DeliverInput,
@@ -24,7 +24,7 @@ import {
   resumeSignal,
   TASK_QUEUES,
   WORKFLOW_TYPES,
-} from "../../workflows/messages.ts";
+} from "#workflows/messages.ts";
 import { eventually } from "../support/eventually.ts";
 import { type Behaviour, type Receiver, startReceiver } from "../support/receiver-server.ts";
 import { seedDeadLetters } from "../support/seeded-letters.ts";

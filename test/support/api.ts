@@ -2,12 +2,12 @@
 import { randomBytes } from "node:crypto";
 import { connect } from "node:net";
 import { inject } from "vitest";
-import { type Environment, loadConfig } from "../../src/config/config.ts";
-import type { Clock } from "../../src/domain/clock.ts";
-import { createLogger } from "../../src/observability/logger.ts";
-import { type ApiProcess, startApi } from "../../src/processes/api.ts";
-import type { WorkerProcess } from "../../src/processes/worker.ts";
-import type { WorkerProcessOptions } from "../../src/processes/worker/options.ts";
+import { type Environment, loadConfig } from "#config/config.ts";
+import type { Clock } from "#domain/clock.ts";
+import { createLogger } from "#observability/logger.ts";
+import { type ApiProcess, startApi } from "#processes/api.ts";
+import type { WorkerProcess } from "#processes/worker.ts";
+import type { WorkerProcessOptions } from "#processes/worker/options.ts";
 import { type Answer, unlessStale } from "./answer.ts";
 import { observe, type Observed, RequestTrail } from "./failure-report.ts";
 import { freePort } from "./free-port.ts";

@@ -1,13 +1,13 @@
 /** Two regions: a home cell `eu`, and `us` with its own database, Temporal namespace, api and worker (decision 35). */
 import { expect } from "vitest";
-import { readLog } from "../../src/compliance/read-log.ts";
-import { verifyLog } from "../../src/compliance/verify-log.ts";
-import type { Environment } from "../../src/config/config.ts";
-import { migrateDatabase } from "../../src/database/migrate.ts";
-import { createPool } from "../../src/database/pool.ts";
-import { NODE_CRYPTO } from "../../src/lib/transparency-log/node-crypto.ts";
-import { parseVerifierKey } from "../../src/lib/transparency-log/signed-note.ts";
-import { createLogger } from "../../src/observability/logger.ts";
+import { readLog } from "#compliance/read-log.ts";
+import { verifyLog } from "#compliance/verify-log.ts";
+import type { Environment } from "#config/config.ts";
+import { migrateDatabase } from "#database/migrate.ts";
+import { createPool } from "#database/pool.ts";
+import { NODE_CRYPTO } from "#lib/transparency-log/node-crypto.ts";
+import { parseVerifierKey } from "#lib/transparency-log/signed-note.ts";
+import { createLogger } from "#observability/logger.ts";
 import { type Answer, jsonBody, readAnswer, unlessStale } from "./answer.ts";
 import { type OwnApi, useTestApi } from "./api.ts";
 import { openTestSigner } from "./checkpoints.ts";
@@ -16,7 +16,7 @@ import { accessToken, bearer, provision, type Provisioned } from "./factories.ts
 import { freePorts } from "./free-port.ts";
 import { useStarted } from "./started.ts";
 import { startTcpProxy, type TcpProxy } from "./tcp-proxy.ts";
-import { machineTimers } from "../../src/runtime/machine-timers.ts";
+import { machineTimers } from "#runtime/machine-timers.ts";
 
 export const CELL_SCOPES = [
   "events:publish",

@@ -3,13 +3,13 @@ import { X509Certificate } from "node:crypto";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import type { Environment } from "../../src/config/config.ts";
+import type { Environment } from "#config/config.ts";
 import {
   type Authority,
   type CertificateRequest,
   createAuthority,
   type KeyPair,
-} from "../../src/http/mutual-tls/authority.ts";
+} from "#http/mutual-tls/authority.ts";
 
 const HOUR_MS = 3_600_000;
 const LOCAL = [{ type: "ip", value: "127.0.0.1" } as const];

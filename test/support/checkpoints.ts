@@ -2,15 +2,15 @@
 import { randomBytes } from "node:crypto";
 import { join } from "node:path";
 import { inject } from "vitest";
-import { NODE_CRYPTO } from "../../src/lib/transparency-log/node-crypto.ts";
-import { parseVerifierKey } from "../../src/lib/transparency-log/signed-note.ts";
-import { type CheckpointKey, createCheckpointKey } from "../../src/compliance/checkpoint-key.ts";
-import { createFileSink } from "../../src/compliance/checkpoint-sink.ts";
-import { signCheckpoint } from "../../src/compliance/sign-checkpoint.ts";
-import type { Environment } from "../../src/config/config.ts";
-import { createPool, type Pool } from "../../src/database/pool.ts";
-import { systemClock } from "../../src/runtime/machine-timers.ts";
-import { createLogger } from "../../src/observability/logger.ts";
+import { NODE_CRYPTO } from "#lib/transparency-log/node-crypto.ts";
+import { parseVerifierKey } from "#lib/transparency-log/signed-note.ts";
+import { type CheckpointKey, createCheckpointKey } from "#compliance/checkpoint-key.ts";
+import { createFileSink } from "#compliance/checkpoint-sink.ts";
+import { signCheckpoint } from "#compliance/sign-checkpoint.ts";
+import type { Environment } from "#config/config.ts";
+import { createPool, type Pool } from "#database/pool.ts";
+import { systemClock } from "#runtime/machine-timers.ts";
+import { createLogger } from "#observability/logger.ts";
 
 export function checkpointSettings(): {
   readonly SIGNET_CHECKPOINT_KEY: string;

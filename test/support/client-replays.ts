@@ -1,7 +1,7 @@
 /** Exercises the client library's bulk operations on dead letters. */
 import { expect } from "vitest";
-import type { Endpoint } from "../../src/lib/client/api-types.ts";
-import type { SignetClient } from "../../src/lib/client/signet-client.ts";
+import type { Endpoint } from "#lib/client/api-types.ts";
+import type { SignetClient } from "#lib/client/signet-client.ts";
 import { eventually } from "./eventually.ts";
 
 /** Calls every method of replay jobs, for an endpoint of `replay.many`. */

@@ -1,5 +1,5 @@
 /** A client runtime with test-controlled time and randomness; the network is real. */
-import type { Runtime, Warning } from "../../src/lib/client/runtime.ts";
+import type { Runtime, Warning } from "#lib/client/runtime.ts";
 
 export interface TestRuntime extends Omit<Runtime, "fetch"> {
   /** Advances the time. */

@@ -1,5 +1,5 @@
 /** Helpers to read streams of the client library. */
-import type { Delivery } from "../../src/lib/client/api-types.ts";
+import type { Delivery } from "#lib/client/api-types.ts";
 
 /** Returns the first delivery that the stream reports as delivered. */
 export async function untilDelivered(stream: AsyncIterable<Delivery>): Promise<Delivery | undefined> {

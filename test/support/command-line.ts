@@ -1,6 +1,6 @@
 /** Runs the command line inside the test process, with the test's settings. */
-import { runCommandLine } from "../../src/cli/program.ts";
-import { type Environment, loadClientSettings, loadOperatorSettings } from "../../src/config/config.ts";
+import { runCommandLine } from "#cli/program.ts";
+import { type Environment, loadClientSettings, loadOperatorSettings } from "#config/config.ts";
 
 export interface CommandRun {
   readonly code: number;

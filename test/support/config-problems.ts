@@ -1,5 +1,5 @@
 /** Settings of production, and the problems that the service finds in settings. */
-import { type ConfigError, type ConfigFor, loadConfig } from "../../src/config/config.ts";
+import { type ConfigError, type ConfigFor, loadConfig } from "#config/config.ts";
 
 const KEY = Buffer.alloc(32, 7).toString("base64");
 

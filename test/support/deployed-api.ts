@@ -2,7 +2,7 @@
 import { execFile } from "node:child_process";
 import { promisify } from "node:util";
 import { expect, inject, onTestFailed, onTestFinished } from "vitest";
-import { createTlsFetch } from "../../src/lib/client/tls-fetch.ts";
+import { createTlsFetch } from "#lib/client/tls-fetch.ts";
 import { type Answer, askOperators, jsonBody, readAnswer, unlessStale } from "./answer.ts";
 import type { ServiceUnderTest } from "./api.ts";
 import { thumbprint } from "./certificates.ts";

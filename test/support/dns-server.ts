@@ -2,7 +2,7 @@
 import { createSocket } from "node:dgram";
 import { once } from "node:events";
 import { isIP } from "node:net";
-import { addressWords } from "../../src/runtime/address-set.ts";
+import { addressWords } from "#runtime/address-set.ts";
 
 /** One record of a response: an address, or an alias to another name. */
 export interface DnsRecord {

@@ -1,7 +1,7 @@
 /** Finds command lines of `signet` in texts and checks them against the command tree. */
 import type { Command } from "commander";
-import { allCommands, type CommandNode, commandTree } from "../../src/cli/command-tree.ts";
-import { createProgram } from "../../src/cli/program.ts";
+import { allCommands, type CommandNode, commandTree } from "#cli/command-tree.ts";
+import { createProgram } from "#cli/program.ts";
 
 /** A mention and its location. */
 export interface Mention {

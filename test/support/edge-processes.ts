@@ -7,7 +7,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { afterEach, expect } from "vitest";
-import type { Environment } from "../../src/config/config.ts";
+import type { Environment } from "#config/config.ts";
 import { parseObject } from "./answer.ts";
 import type { ServiceUnderTest, TestApi } from "./api.ts";
 import { eventually } from "./eventually.ts";

@@ -6,9 +6,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { randomBytes } from "node:crypto";
 import { afterAll, beforeAll } from "vitest";
-import { type Environment, loadConfig } from "../../src/config/config.ts";
-import { createLogger } from "../../src/observability/logger.ts";
-import { type EdgeProcess, startEdge } from "../../src/processes/edge.ts";
+import { type Environment, loadConfig } from "#config/config.ts";
+import { createLogger } from "#observability/logger.ts";
+import { type EdgeProcess, startEdge } from "#processes/edge.ts";
 import type { TestApi } from "./api.ts";
 import { observe } from "./failure-report.ts";
 

@@ -2,7 +2,7 @@
 import { appendFileSync, mkdirSync, rmSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { afterAll, beforeAll, beforeEach, type RunnerTestFile, type RunnerTestSuite } from "vitest";
-import { maskSecrets } from "../../src/observability/logger.ts";
+import { maskSecrets } from "#observability/logger.ts";
 import { type Answer, readAnswer } from "./answer.ts";
 
 const REQUESTS_KEPT = 20;

@@ -1,5 +1,5 @@
 import { randomInt } from "node:crypto";
-import { isPortFree } from "../../src/processes/embedded/ports.ts";
+import { isPortFree } from "#processes/embedded/ports.ts";
 
 /** Below the system's range for outgoing connections, so that no such connection can take a port before it is used. */
 const FIRST_PORT = 20_000;

@@ -6,12 +6,12 @@ import { chmod, mkdir, mkdtemp, readdir, readFile, realpath, rm, writeFile } fro
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { TestProject } from "vitest/node";
-import { migrateDatabase } from "../../src/database/migrate.ts";
-import { type EmbeddedPostgres, startEmbeddedPostgres } from "../../src/processes/embedded/postgres.ts";
-import { stopLeftOverPostgres } from "../../src/processes/embedded/postgres-cluster.ts";
-import { processIdentity } from "../../src/processes/embedded/process-identity.ts";
-import { resolveTemporalBinary } from "../../src/processes/embedded/temporal-binary.ts";
-import { startEmbeddedTemporal, stopLeftOverTemporal } from "../../src/processes/embedded/temporal.ts";
+import { migrateDatabase } from "#database/migrate.ts";
+import { type EmbeddedPostgres, startEmbeddedPostgres } from "#processes/embedded/postgres.ts";
+import { stopLeftOverPostgres } from "#processes/embedded/postgres-cluster.ts";
+import { processIdentity } from "#processes/embedded/process-identity.ts";
+import { resolveTemporalBinary } from "#processes/embedded/temporal-binary.ts";
+import { startEmbeddedTemporal, stopLeftOverTemporal } from "#processes/embedded/temporal.ts";
 import { CACHE } from "./cache.ts";
 import { freePorts } from "./free-port.ts";
 import { interruptOnExit } from "./interrupt-on-exit.ts";
@@ -25,7 +25,7 @@ import {
   THROWN_AWAY,
   withDatabase,
 } from "./test-database.ts";
-import { machineTimers } from "../../src/runtime/machine-timers.ts";
+import { machineTimers } from "#runtime/machine-timers.ts";
 
 declare module "vitest" {
   interface ProvidedContext {

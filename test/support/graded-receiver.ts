@@ -2,8 +2,8 @@
 import { createHmac, timingSafeEqual } from "node:crypto";
 import { createServer, type IncomingHttpHeaders, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
-import { VerificationError } from "../../src/lib/receiver/errors.ts";
-import { verify, type VerifyInput } from "../../src/lib/receiver/verify.ts";
+import { VerificationError } from "#lib/receiver/errors.ts";
+import { verify, type VerifyInput } from "#lib/receiver/verify.ts";
 
 export interface ReceiverRequest {
   readonly headers: IncomingHttpHeaders;

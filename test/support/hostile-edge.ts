@@ -2,7 +2,7 @@
 import { randomBytes, randomInt } from "node:crypto";
 import { parentPort, workerData } from "node:worker_threads";
 import { WebSocket } from "ws";
-import { HUB_PATH, HUB_PROTOCOL, REQUEST_MAX } from "../../src/revocation/hub-messages.ts";
+import { HUB_PATH, HUB_PROTOCOL, REQUEST_MAX } from "#revocation/hub-messages.ts";
 
 export interface HostileOptions {
   readonly url: string;

@@ -2,7 +2,7 @@
 import { once } from "node:events";
 import { type AddressInfo, createServer, type Server } from "node:net";
 import { networkInterfaces } from "node:os";
-import type { AddressPolicy } from "../../src/webhooks/sending/address-policy.ts";
+import type { AddressPolicy } from "#webhooks/sending/address-policy.ts";
 import vectors from "./vectors/targets.json" with { type: "json" };
 
 /** Listeners on every address of this machine, on one port. */

@@ -2,7 +2,7 @@
 import { request as httpsRequest, type Agent } from "node:https";
 import { request as httpRequest, type IncomingHttpHeaders, type OutgoingHttpHeaders } from "node:http";
 import type { TLSSocket } from "node:tls";
-import type { KeyPair } from "../../src/http/mutual-tls/authority.ts";
+import type { KeyPair } from "#http/mutual-tls/authority.ts";
 import { parseObject, unlessStale } from "./answer.ts";
 
 export interface CallOptions {

@@ -1,10 +1,10 @@
 /** Workers in the test's process, with the workflow code of the run's build. */
 import { NativeConnection } from "@temporalio/worker";
 import { inject } from "vitest";
-import { createLogger } from "../../src/observability/logger.ts";
-import { startWorker, type WorkerProcess } from "../../src/processes/worker.ts";
-import type { WorkerProcessOptions } from "../../src/processes/worker/options.ts";
-import { installTemporalRuntime } from "../../src/temporal/runtime.ts";
+import { createLogger } from "#observability/logger.ts";
+import { startWorker, type WorkerProcess } from "#processes/worker.ts";
+import type { WorkerProcessOptions } from "#processes/worker/options.ts";
+import { installTemporalRuntime } from "#temporal/runtime.ts";
 import { workflowBundle } from "./processes.ts";
 
 let runtime: Promise<unknown> | undefined;

@@ -1,7 +1,7 @@
 /** An adjustable wall clock of a running process under test. */
 import { rename, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import type { Environment } from "../../src/config/config.ts";
+import type { Environment } from "#config/config.ts";
 
 const PRELOAD = new URL("jumping-clock.mjs", import.meta.url).href;
 

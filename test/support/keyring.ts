@@ -1,8 +1,8 @@
 /** A keyring with test keys. */
 import { randomBytes } from "node:crypto";
-import { createKeyEncryption, fixedKeys } from "../../src/crypto/key-encryption.ts";
-import { createKeyring, type Keyring } from "../../src/crypto/keyring.ts";
-import { machineTimers } from "../../src/runtime/machine-timers.ts";
+import { createKeyEncryption, fixedKeys } from "#crypto/key-encryption.ts";
+import { createKeyring, type Keyring } from "#crypto/keyring.ts";
+import { machineTimers } from "#runtime/machine-timers.ts";
 
 /** @param keks keys, newest first (default: one random key) */
 export function testKeyring(...keks: readonly Buffer[]): Keyring {

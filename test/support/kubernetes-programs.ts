@@ -4,8 +4,8 @@ import { existsSync } from "node:fs";
 import { copyFile, mkdir, readFile, writeFile } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { promisify } from "node:util";
-import { processEnvironment } from "../../src/config/config.ts";
-import { goInstall } from "../../src/processes/embedded/go-install.ts";
+import { processEnvironment } from "#config/config.ts";
+import { goInstall } from "#processes/embedded/go-install.ts";
 import { atomically } from "../bench/environment/temporal-programs.ts";
 
 const run = promisify(execFile);

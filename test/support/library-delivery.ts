@@ -1,5 +1,5 @@
 /** Signed deliveries for the receivers of our own library. */
-import { signDelivery } from "../../src/lib/receiver/sign.ts";
+import { signDelivery } from "#lib/receiver/sign.ts";
 
 export const NOW_MS = 1_763_650_000_000;
 export const SECRET = `whsec_${Buffer.alloc(32, 7).toString("base64")}`;

@@ -1,5 +1,5 @@
 /** An in-memory model of endpoint lines, for tests of the pace and as a reference for the SQL statement. */
-import type { TurnRequest, Turn } from "../../src/database/repositories/webhooks/rate-limit-turns.ts";
+import type { TurnRequest, Turn } from "#database/repositories/webhooks/rate-limit-turns.ts";
 
 interface Line {
   rateLimit: number;

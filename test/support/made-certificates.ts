@@ -13,8 +13,8 @@ import {
   SubjectKeyIdentifierExtension,
   X509CertificateGenerator,
 } from "@peculiar/x509";
-import type { KeyPair } from "../../src/http/mutual-tls/authority.ts";
-import type { CertificateProblem } from "../../src/http/mutual-tls/certificate-chain.ts";
+import type { KeyPair } from "#http/mutual-tls/authority.ts";
+import type { CertificateProblem } from "#http/mutual-tls/certificate-chain.ts";
 import { keyPairOf, type KEYS } from "./weak-certificates.ts";
 
 const DAY_MS = 86_400_000;

@@ -1,7 +1,7 @@
 /** Fills a database with many rows of one kind, as the service leaves them, in few statements. */
 import { randomBytes } from "node:crypto";
 import type { Client } from "pg";
-import { newId } from "../../src/domain/ids.ts";
+import { newId } from "#domain/ids.ts";
 import { seedDeadLetters } from "./seeded-letters.ts";
 
 export const FILLED_TYPE = "inference.completed";

@@ -1,7 +1,7 @@
 /** Trees of RFC 6962: published vectors, the RFC's definition, and proofs as a server builds them. */
 import { createHash } from "node:crypto";
-import { leafHash, nodeHash } from "../../src/lib/transparency-log/node-crypto.ts";
-import { completeSubtrees, type EntryRange, GrowingTree, rootHash } from "../../src/compliance/merkle.ts";
+import { leafHash, nodeHash } from "#lib/transparency-log/node-crypto.ts";
+import { completeSubtrees, type EntryRange, GrowingTree, rootHash } from "#compliance/merkle.ts";
 
 /** Entries and roots of the reference test suite of RFC 6962. */
 const ENTRIES = [

@@ -1,7 +1,7 @@
 /** The primary of simulated hubs. */
 import { hash } from "node:crypto";
-import type { Reply, Request } from "../../src/revocation/hub-messages.ts";
-import { rootOf } from "../../src/revocation/nonce-tree.ts";
+import type { Reply, Request } from "#revocation/hub-messages.ts";
+import { rootOf } from "#revocation/nonce-tree.ts";
 import {
   leaseStatement,
   nextHead,
@@ -10,7 +10,7 @@ import {
   type SequenceState,
   type Snapshot,
   snapshotStatement,
-} from "../../src/revocation/proof.ts";
+} from "#revocation/proof.ts";
 
 const EPOCH = "00000000-0000-4000-8000-000000000000";
 /** The text of its verification keys. */

@@ -1,10 +1,10 @@
 /** The listener of an api or an edge alone, which answers with its verdict on the client's certificate. */
-import { type Environment, loadConfig } from "../../src/config/config.ts";
-import { systemClock } from "../../src/runtime/machine-timers.ts";
-import { createClientCertHeaders } from "../../src/edge/client-cert.ts";
-import { PROBLEM_HEADER } from "../../src/http/mutual-tls/client-cert-header.ts";
-import { createLogger } from "../../src/observability/logger.ts";
-import { type MutualTls, openMutualTls } from "../../src/processes/mutual-tls.ts";
+import { type Environment, loadConfig } from "#config/config.ts";
+import { systemClock } from "#runtime/machine-timers.ts";
+import { createClientCertHeaders } from "#edge/client-cert.ts";
+import { PROBLEM_HEADER } from "#http/mutual-tls/client-cert-header.ts";
+import { createLogger } from "#observability/logger.ts";
+import { type MutualTls, openMutualTls } from "#processes/mutual-tls.ts";
 import type { certificateFiles } from "./certificates.ts";
 import { call, type CallOptions } from "./https-request.ts";
 

@@ -1,4 +1,4 @@
-import type { Environment } from "../../src/config/config.ts";
+import type { Environment } from "#config/config.ts";
 
 /** Lifts the limits, because tests and benchmarks send more requests than one client would. */
 export const NO_LIMITS: Environment = {

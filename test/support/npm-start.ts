@@ -4,7 +4,7 @@ import { chmod, mkdtemp, readFile, realpath, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
-import { isRunning } from "../../src/processes/embedded/process-identity.ts";
+import { isRunning } from "#processes/embedded/process-identity.ts";
 import { readAnswer, unlessStale } from "./answer.ts";
 import { eventually } from "./eventually.ts";
 import { freePorts } from "./free-port.ts";

@@ -1,5 +1,5 @@
 /** The routes of the running API, from its OpenAPI document. */
-import type { OperatorRole } from "../../src/domain/operator-roles.ts";
+import type { OperatorRole } from "#domain/operator-roles.ts";
 import type { TestApi } from "./api.ts";
 
 /** One operation. */

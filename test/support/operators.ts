@@ -1,7 +1,7 @@
 /** Operators in addition to the bootstrap operator, which creates them. */
 import { randomUUID } from "node:crypto";
 import { expect } from "vitest";
-import type { OperatorRole } from "../../src/domain/operator-roles.ts";
+import type { OperatorRole } from "#domain/operator-roles.ts";
 import { type Answer, readAnswer } from "./answer.ts";
 import type { TestApi } from "./api.ts";
 import { bearer } from "./factories.ts";

@@ -2,12 +2,12 @@
 import { chmod, mkdtemp, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { inject } from "vitest";
-import { migrateDatabase } from "../../src/database/migrate.ts";
-import { type EmbeddedPostgres, startEmbeddedPostgres } from "../../src/processes/embedded/postgres.ts";
+import { migrateDatabase } from "#database/migrate.ts";
+import { type EmbeddedPostgres, startEmbeddedPostgres } from "#processes/embedded/postgres.ts";
 import { freePort } from "./free-port.ts";
 import { interruptOnExit } from "./interrupt-on-exit.ts";
 import { SERVICE_LOGIN, type TestDatabase, THROWN_AWAY, withDatabase } from "./test-database.ts";
-import { machineTimers } from "../../src/runtime/machine-timers.ts";
+import { machineTimers } from "#runtime/machine-timers.ts";
 
 export interface OwnDatabase extends TestDatabase {
   /** Stops the server and its connections; resolves when it has ended. */

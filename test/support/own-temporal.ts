@@ -2,8 +2,8 @@
 import { mkdtemp, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { inject } from "vitest";
-import { isPortFree } from "../../src/processes/embedded/ports.ts";
-import { type EmbeddedTemporal, startEmbeddedTemporal } from "../../src/processes/embedded/temporal.ts";
+import { isPortFree } from "#processes/embedded/ports.ts";
+import { type EmbeddedTemporal, startEmbeddedTemporal } from "#processes/embedded/temporal.ts";
 import { eventually } from "./eventually.ts";
 import { freePort } from "./free-port.ts";
 

@@ -3,7 +3,7 @@ import { execFile } from "node:child_process";
 import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
-import { PACKAGES } from "../../src/runtime/package.ts";
+import { PACKAGES } from "#runtime/package.ts";
 
 const REPOSITORY = join(import.meta.dirname, "..", "..");
 const QUIET = ["--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"];

@@ -1,7 +1,7 @@
 /** Pauses workflows as `temporal workflow pause` does; the CLI that Go builds has no such command. */
 import { randomUUID } from "node:crypto";
 import type { Client } from "@temporalio/client";
-import { statusQuery } from "../../workflows/messages.ts";
+import { statusQuery } from "#workflows/messages.ts";
 
 /** Pauses the workflow, also while its task waits for a worker. @returns what unpauses it */
 export async function pauseAtOnce(client: Client, workflowId: string): Promise<() => Promise<void>> {

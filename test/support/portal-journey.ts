@@ -1,7 +1,7 @@
 /** Shared parts of the portal's browser tests: a tenant with a real browser, api, worker and receiver. */
 import type { Page } from "playwright-core";
 import { afterAll, beforeAll, expect } from "vitest";
-import type { Environment } from "../../src/config/config.ts";
+import type { Environment } from "#config/config.ts";
 import { type TestApi, useTestApi } from "./api.ts";
 import { clickThrough, complaintsOf, lookAt, lookAtPlain, NOTHING_WRONG, openBrowser } from "./browser.ts";
 import { eventually } from "./eventually.ts";

@@ -1,16 +1,16 @@
 /** The portal's registered routes, for tests that visit all of them. */
 import { fastify, type FastifyContextConfig } from "fastify";
-import { InProcessCalls } from "../../src/api/in-process.ts";
-import type { StreamingServices } from "../../src/api/delivery-stream.ts";
-import type { SignetServer } from "../../src/http/types.ts";
-import { PortalBrands } from "../../src/portal/brand.ts";
-import type { OperatorAccess } from "../../src/api/admin/operator-guard.ts";
-import type { OperatorIdentity } from "../../src/domain/identity.ts";
-import type { ConsoleOptions } from "../../src/portal/operator/console-options.ts";
-import { registerConsole } from "../../src/portal/operator/console.ts";
-import { registerPortal } from "../../src/portal/portal.ts";
-import type { OperatorSessions } from "../../src/tokens/operators/operator-sessions.ts";
-import type { PortalSessions } from "../../src/tokens/portal-sessions.ts";
+import { InProcessCalls } from "#api/in-process.ts";
+import type { StreamingServices } from "#api/delivery-stream.ts";
+import type { SignetServer } from "#http/types.ts";
+import { PortalBrands } from "#portal/brand.ts";
+import type { OperatorAccess } from "#api/admin/operator-guard.ts";
+import type { OperatorIdentity } from "#domain/identity.ts";
+import type { ConsoleOptions } from "#portal/operator/console-options.ts";
+import { registerConsole } from "#portal/operator/console.ts";
+import { registerPortal } from "#portal/portal.ts";
+import type { OperatorSessions } from "#tokens/operators/operator-sessions.ts";
+import type { PortalSessions } from "#tokens/portal-sessions.ts";
 
 export interface PortalRoute {
   readonly method: string;

@@ -3,7 +3,7 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { createWriteStream } from "node:fs";
 import { dirname, join } from "node:path";
 import { inject } from "vitest";
-import type { Environment } from "../../src/config/config.ts";
+import type { Environment } from "#config/config.ts";
 import { observe } from "./failure-report.ts";
 
 export interface ProcessOptions {

@@ -1,6 +1,6 @@
 /** A producer with a signing secret and HTTP, without a token. */
 import { expect } from "vitest";
-import { signDelivery } from "../../src/lib/receiver/sign.ts";
+import { signDelivery } from "#lib/receiver/sign.ts";
 import type { Answer, ServiceUnderTest, TestApi } from "./api.ts";
 import { createTenant, type Json, type Tenant } from "./tenant.ts";
 

@@ -4,7 +4,7 @@ import { createHash, randomUUID } from "node:crypto";
 import { cp, mkdir, readdir, readFile, rename, rm, symlink, utimes, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { promisify } from "node:util";
-import { hasCode } from "../../src/processes/embedded/start-up-error.ts";
+import { hasCode } from "#processes/embedded/start-up-error.ts";
 import { removeUnused } from "./cache.ts";
 import { parseDockerfile } from "./compose-file.ts";
 

@@ -1,9 +1,9 @@
 /** What tenants, operators and faults do at random in the property test of the dead-letter queue, and what that means. */
 import { expect } from "vitest";
-import { setTenantHold } from "../../src/database/repositories/tenants.ts";
-import type { Delivery } from "../../src/database/repositories/webhooks/deliveries.ts";
-import { VIEWS } from "../../src/temporal/views.ts";
-import { cancelUpdate, type MemberAnswer, replayUpdate, statusQuery } from "../../workflows/messages.ts";
+import { setTenantHold } from "#database/repositories/tenants.ts";
+import type { Delivery } from "#database/repositories/webhooks/deliveries.ts";
+import { VIEWS } from "#temporal/views.ts";
+import { cancelUpdate, type MemberAnswer, replayUpdate, statusQuery } from "#workflows/messages.ts";
 import { pauseWorkflow } from "./paused-workflow.ts";
 import type { Behaviour, Receiver } from "./receiver-server.ts";
 import { TEST_CALLER, type World } from "./world.ts";

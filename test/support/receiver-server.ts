@@ -7,8 +7,8 @@ import { createServer } from "node:http";
 import { createServer as createTlsServer } from "node:https";
 import { once } from "node:events";
 import { type AddressInfo, connect, type Socket } from "node:net";
-import type { VerifiedPayload } from "../../src/lib/receiver/verify.ts";
-import { verify } from "../../src/lib/receiver/verify.ts";
+import type { VerifiedPayload } from "#lib/receiver/verify.ts";
+import { verify } from "#lib/receiver/verify.ts";
 import { PATIENCE_MS } from "./eventually.ts";
 
 /** The receiver's reaction to a request. */

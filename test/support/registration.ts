@@ -1,6 +1,6 @@
 /** Endpoint registrations for tests that call the service directly. */
-import { settingsOf } from "../../src/api/endpoint-settings.ts";
-import type { EndpointService } from "../../src/webhooks/endpoints/endpoint-service.ts";
+import { settingsOf } from "#api/endpoint-settings.ts";
+import type { EndpointService } from "#webhooks/endpoints/endpoint-service.ts";
 
 type Registration = Parameters<EndpointService["register"]>[1];
 

@@ -1,13 +1,13 @@
 /** What a worker does after revocations and at the ends of credentials, for tests that run it themselves. */
 import { randomBytes } from "node:crypto";
-import { loadConfig } from "../../src/config/config.ts";
-import { rotationRules } from "../../src/config/rotation-settings.ts";
-import { loadServiceSecrets } from "../../src/crypto/service-secrets.ts";
-import { createPool, type Pool, type ServiceRole } from "../../src/database/pool.ts";
-import { machineTimers, systemClock } from "../../src/runtime/machine-timers.ts";
-import { createLogger } from "../../src/observability/logger.ts";
-import { sweepRotation } from "../../src/tokens/credentials/rotation-sweep.ts";
-import { publishRevocationNotices } from "../../src/webhooks/revocation-notices.ts";
+import { loadConfig } from "#config/config.ts";
+import { rotationRules } from "#config/rotation-settings.ts";
+import { loadServiceSecrets } from "#crypto/service-secrets.ts";
+import { createPool, type Pool, type ServiceRole } from "#database/pool.ts";
+import { machineTimers, systemClock } from "#runtime/machine-timers.ts";
+import { createLogger } from "#observability/logger.ts";
+import { sweepRotation } from "#tokens/credentials/rotation-sweep.ts";
+import { publishRevocationNotices } from "#webhooks/revocation-notices.ts";
 import type { TestApi } from "./api.ts";
 
 const log = createLogger({ level: "silent" });

@@ -1,7 +1,7 @@
 /** An endpoint whose secret rotates, and receivers that know one secret. */
 import { Webhook } from "standardwebhooks";
 import { expect } from "vitest";
-import { verify } from "../../src/lib/receiver/verify.ts";
+import { verify } from "#lib/receiver/verify.ts";
 import type { OwnApi, TestApi } from "./api.ts";
 import type { SignedDelivery } from "./signed-delivery.ts";
 import {

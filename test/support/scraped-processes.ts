@@ -1,11 +1,11 @@
 /** The processes of a deployment, with their metrics. */
 import { randomBytes } from "node:crypto";
-import { setLeaseKeys } from "../../src/database/repositories/tokens/lease-keys.ts";
+import { setLeaseKeys } from "#database/repositories/tokens/lease-keys.ts";
 import { eventually } from "./eventually.ts";
 import { freePorts } from "./free-port.ts";
 import { type SpawnedProcess, spawnSignet } from "./processes.ts";
-import type { Environment } from "../../src/config/config.ts";
-import type { ProcessName } from "../../src/observability/metrics.ts";
+import type { Environment } from "#config/config.ts";
+import type { ProcessName } from "#observability/metrics.ts";
 import type { World } from "./world.ts";
 
 const START_MS = 120_000;

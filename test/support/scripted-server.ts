@@ -1,7 +1,7 @@
 /** A service with scripted responses to a tenant's calls, in pieces, over real sockets. */
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
-import { SignetClient, type SignetClientOptions } from "../../src/lib/client/signet-client.ts";
+import { SignetClient, type SignetClientOptions } from "#lib/client/signet-client.ts";
 import { type TestRuntime, testRuntime } from "./client-runtime.ts";
 
 export type Answering = (request: IncomingMessage, response: ServerResponse) => void;

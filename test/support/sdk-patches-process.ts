@@ -2,12 +2,12 @@
 import { executionAsyncId } from "node:async_hooks";
 import { asyncLocalStorage as activityContext, Context } from "@temporalio/activity";
 import { Worker } from "@temporalio/worker";
-import { WORKFLOW_TYPES } from "../../workflows/messages.ts";
-import { useSynchronousContext } from "../../src/temporal/call-context.ts";
-import { checkNamespace, createLazyClient } from "../../src/temporal/client.ts";
-import { connectNative, createNativeClient } from "../../src/temporal/native-client.ts";
-import { useLeanWorkflowThreads } from "../../src/temporal/workflow-threads.ts";
-import { machineTimers } from "../../src/runtime/machine-timers.ts";
+import { WORKFLOW_TYPES } from "#workflows/messages.ts";
+import { useSynchronousContext } from "#temporal/call-context.ts";
+import { checkNamespace, createLazyClient } from "#temporal/client.ts";
+import { connectNative, createNativeClient } from "#temporal/native-client.ts";
+import { useLeanWorkflowThreads } from "#temporal/workflow-threads.ts";
+import { machineTimers } from "#runtime/machine-timers.ts";
 
 export interface SdkPatchesInput {
   readonly address: string;

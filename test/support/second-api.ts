@@ -1,7 +1,7 @@
 /** A second api process on the database of a test's api, connected directly or through a proxy. */
-import { loadConfig } from "../../src/config/config.ts";
-import { createLogger } from "../../src/observability/logger.ts";
-import { startApi } from "../../src/processes/api.ts";
+import { loadConfig } from "#config/config.ts";
+import { createLogger } from "#observability/logger.ts";
+import { startApi } from "#processes/api.ts";
 import { type Answer, unlessStale } from "./answer.ts";
 import type { TestApi } from "./api.ts";
 import { observe, RequestTrail } from "./failure-report.ts";

@@ -1,6 +1,6 @@
 /** The past day of a tenant with traffic: rows as the engine writes them, quiet at night, with one hour of failures. */
 import { randomBytes } from "node:crypto";
-import { newId } from "../../src/domain/ids.ts";
+import { newId } from "#domain/ids.ts";
 
 interface Sql {
   query(text: string, values: unknown[]): Promise<unknown>;

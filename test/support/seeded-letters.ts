@@ -1,6 +1,6 @@
 /** Inserts many dead letters without the engine: rows as 17 failures leave them. */
 import { randomBytes } from "node:crypto";
-import { newId } from "../../src/domain/ids.ts";
+import { newId } from "#domain/ids.ts";
 
 interface Sql {
   query(text: string, values: unknown[]): Promise<unknown>;

@@ -1,11 +1,11 @@
 /** Loads, decrypts and signs one delivery with the engine's own parts, without sending it. */
 import { randomBytes } from "node:crypto";
-import { createPool } from "../../src/database/pool.ts";
-import { loadForAttempt } from "../../src/database/repositories/webhooks/attempts.ts";
-import { createSecretOpener } from "../../src/webhooks/sending/open-secrets.ts";
-import { createSigner } from "../../src/webhooks/sending/signer.ts";
-import { newId } from "../../src/domain/ids.ts";
-import { createLogger } from "../../src/observability/logger.ts";
+import { createPool } from "#database/pool.ts";
+import { loadForAttempt } from "#database/repositories/webhooks/attempts.ts";
+import { createSecretOpener } from "#webhooks/sending/open-secrets.ts";
+import { createSigner } from "#webhooks/sending/signer.ts";
+import { newId } from "#domain/ids.ts";
+import { createLogger } from "#observability/logger.ts";
 import type { TestApi } from "./api.ts";
 import { testKeyring } from "./keyring.ts";
 import { publish, sql, type Tenant } from "./tenant.ts";

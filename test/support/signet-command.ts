@@ -2,7 +2,7 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { dirname, join } from "node:path";
-import type { Environment } from "../../src/config/config.ts";
+import type { Environment } from "#config/config.ts";
 import { IMAGE_ENVIRONMENT, productionImage } from "./processes.ts";
 
 export interface Run {

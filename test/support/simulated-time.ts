@@ -3,7 +3,7 @@
  * random number chooses: a process may be late, so code must not depend on that order. Between two instants, everything
  * that awaits goes on.
  */
-import type { Timer, Timers } from "../../src/domain/clock.ts";
+import type { Timer, Timers } from "#domain/clock.ts";
 
 interface Planned extends Timer {
   readonly run: () => void;

@@ -1,7 +1,7 @@
 /** Receivers of security events for tests: streams of a tenant, and their tokens verified with jose. */
 import { createRemoteJWKSet, jwtVerify } from "jose";
 import { expect } from "vitest";
-import { CAEP_EVENTS } from "../../src/domain/security-events.ts";
+import { CAEP_EVENTS } from "#domain/security-events.ts";
 import type { ServiceUnderTest } from "./api.ts";
 import { eventually } from "./eventually.ts";
 import type { ReceivedRequest, Receiver } from "./receiver-server.ts";

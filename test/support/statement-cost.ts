@@ -2,9 +2,9 @@
  * What statements cost, without a clock: the rows and pages that their plans touch, as PostgreSQL counts them
  * (auto_explain). They run as the service runs them: with its roles, row-level security and plans.
  */
-import type { ServiceRole } from "../../src/database/role-settings.ts";
-import { createPool, type Pool, type PoolClient, type Queryable } from "../../src/database/pool.ts";
-import { createLogger } from "../../src/observability/logger.ts";
+import type { ServiceRole } from "#database/role-settings.ts";
+import { createPool, type Pool, type PoolClient, type Queryable } from "#database/pool.ts";
+import { createLogger } from "#observability/logger.ts";
 import { execute, type TestDatabase } from "./test-database.ts";
 
 interface Plan {

@@ -1,27 +1,20 @@
 /** The statements whose cost a tenant can grow, by what it grows, and how they are promised to grow. */
-import { listEndpoints } from "../../src/database/repositories/endpoints/endpoints.ts";
-import { createClientLookup } from "../../src/database/repositories/tokens/clients.ts";
-import { listTenantCredentials } from "../../src/database/repositories/tokens/credentials.ts";
+import { listEndpoints } from "#database/repositories/endpoints/endpoints.ts";
+import { createClientLookup } from "#database/repositories/tokens/clients.ts";
+import { listTenantCredentials } from "#database/repositories/tokens/credentials.ts";
 import {
   readAllRevocations,
   readRevocationNews,
   readRevocationSnapshot,
-} from "../../src/database/repositories/tokens/followed-revocations.ts";
-import { forgetTokenRevocations } from "../../src/database/repositories/tokens/revocations.ts";
-import {
-  insertPlacedTokens,
-  readRevokedPlaces,
-} from "../../src/database/repositories/tokens/status-lists.ts";
-import { foldChanges, listGroups } from "../../src/database/repositories/webhooks/dead-letter-counts.ts";
-import {
-  addCounts,
-  findActivity,
-  takeChanges,
-} from "../../src/database/repositories/webhooks/delivery-counts.ts";
-import { findCarriersOfLetters } from "../../src/database/repositories/webhooks/reconciliation.ts";
-import { countSelected } from "../../src/database/repositories/webhooks/replay-items.ts";
-import { DAY_MS, utcDay } from "../../src/domain/ids.ts";
-import { COMPARED_MAX } from "../../src/webhooks/replay/replay-service.ts";
+} from "#database/repositories/tokens/followed-revocations.ts";
+import { forgetTokenRevocations } from "#database/repositories/tokens/revocations.ts";
+import { insertPlacedTokens, readRevokedPlaces } from "#database/repositories/tokens/status-lists.ts";
+import { foldChanges, listGroups } from "#database/repositories/webhooks/dead-letter-counts.ts";
+import { addCounts, findActivity, takeChanges } from "#database/repositories/webhooks/delivery-counts.ts";
+import { findCarriersOfLetters } from "#database/repositories/webhooks/reconciliation.ts";
+import { countSelected } from "#database/repositories/webhooks/replay-items.ts";
+import { DAY_MS, utcDay } from "#domain/ids.ts";
+import { COMPARED_MAX } from "#webhooks/replay/replay-service.ts";
 import {
   fillCredentials,
   fillDeliveries,
@@ -50,7 +43,7 @@ import {
   purge,
 } from "./growing-statements.ts";
 import { fillRevocations } from "./many-revocations.ts";
-import { machineTimers } from "../../src/runtime/machine-timers.ts";
+import { machineTimers } from "#runtime/machine-timers.ts";
 
 /** Deliveries that wait beside others that do not. */
 const FEW = 20;

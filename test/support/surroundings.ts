@@ -1,6 +1,6 @@
 /** The deployment around an explained object in tests of `why`, at a fixed instant. */
-import type { Surroundings } from "../../src/api/admin/why/explanation.ts";
-import type { TenantRow } from "../../src/database/repositories/tenants.ts";
+import type { Surroundings } from "#api/admin/why/explanation.ts";
+import type { TenantRow } from "#database/repositories/tenants.ts";
 
 export const NOW = new Date("2026-11-25T03:00:00.000Z");
 export const ago = (seconds: number): Date => new Date(NOW.getTime() - seconds * 1_000);

@@ -1,11 +1,6 @@
 /** Connections to Temporal as a process makes them from its environment. */
-import { type Environment, loadConfig } from "../../src/config/config.ts";
-import {
-  checkNamespace,
-  createLazyClient,
-  type TemporalOptions,
-  temporalOptions,
-} from "../../src/temporal/client.ts";
+import { type Environment, loadConfig } from "#config/config.ts";
+import { checkNamespace, createLazyClient, type TemporalOptions, temporalOptions } from "#temporal/client.ts";
 
 export function temporalOptionsOf(environment: Environment): TemporalOptions {
   const config = loadConfig(environment);

@@ -4,9 +4,9 @@ import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import { Connection } from "@temporalio/client";
 import { msToTs } from "@temporalio/common/lib/time.js";
-import { hasCode } from "../../src/processes/embedded/start-up-error.ts";
-import { ensureNamespace, RETENTION_MS } from "../../src/temporal/namespace.ts";
-import { machineTimers } from "../../src/runtime/machine-timers.ts";
+import { hasCode } from "#processes/embedded/start-up-error.ts";
+import { ensureNamespace, RETENTION_MS } from "#temporal/namespace.ts";
+import { machineTimers } from "#runtime/machine-timers.ts";
 
 /** The run's values of the same names (test/support/global-setup.ts). */
 export interface RunNamespaces {

@@ -8,7 +8,7 @@ import {
 } from "node:http2";
 import type { AddressInfo } from "node:net";
 import { inject } from "vitest";
-import { formatListen } from "../../src/config/setting.ts";
+import { formatListen } from "#config/setting.ts";
 
 const { HTTP2_HEADER_PATH, NGHTTP2_CANCEL, NGHTTP2_FLAG_END_STREAM } = constants;
 /** Belong to one hop. */

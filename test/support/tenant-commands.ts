@@ -3,7 +3,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect } from "vitest";
-import type { Environment } from "../../src/config/config.ts";
+import type { Environment } from "#config/config.ts";
 import type { TestApi } from "./api.ts";
 import { provision, type Provisioned } from "./factories.ts";
 import { type Run, startSignet } from "./signet-command.ts";

@@ -1,7 +1,7 @@
 /** A tenant's view of the service: an access token and HTTP. */
 import { Client } from "pg";
 import { expect } from "vitest";
-import { type IdNoun, idPattern } from "../../src/domain/ids.ts";
+import { type IdNoun, idPattern } from "#domain/ids.ts";
 import { type Answer, unlessStale } from "./answer.ts";
 import type { ServiceUnderTest } from "./api.ts";
 import { eventually } from "./eventually.ts";

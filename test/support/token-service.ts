@@ -4,32 +4,32 @@
  */
 import { randomBytes } from "node:crypto";
 import { Pool as PgPool } from "pg";
-import { issueCredential } from "../../src/tokens/credentials/issue-credential.ts";
+import { issueCredential } from "#tokens/credentials/issue-credential.ts";
 import {
   type AppendRotationEntry,
   createRotationLog,
   type RotationEntry,
-} from "../../src/tokens/credentials/rotation-log.ts";
-import { createRotationNotices } from "../../src/tokens/credentials/rotation-notices.ts";
-import { TokenRotationService } from "../../src/tokens/credentials/rotation.ts";
-import { createPepper, type Pepper } from "../../src/crypto/pepper.ts";
-import { createPool, type Pool, type ServiceRole } from "../../src/database/pool.ts";
+} from "#tokens/credentials/rotation-log.ts";
+import { createRotationNotices } from "#tokens/credentials/rotation-notices.ts";
+import { TokenRotationService } from "#tokens/credentials/rotation.ts";
+import { createPepper, type Pepper } from "#crypto/pepper.ts";
+import { createPool, type Pool, type ServiceRole } from "#database/pool.ts";
 import {
   createClientLookup,
   createRetiredClientLookup,
   replaceMac,
   touchVersions,
-} from "../../src/database/repositories/tokens/clients.ts";
-import { newId } from "../../src/domain/ids.ts";
-import type { RotationRules } from "../../src/domain/secret-version.ts";
-import type { ClientCertificate } from "../../src/http/mutual-tls/client-certificate.ts";
-import { createLogger } from "../../src/observability/logger.ts";
-import { createClientAuthenticator } from "../../src/tokens/oauth/client-authentication.ts";
-import type { LastUsedRecorder } from "../../src/tokens/oauth/last-used.ts";
-import { issueToken, type TokenResponse, type TokenServices } from "../../src/tokens/oauth/token.ts";
+} from "#database/repositories/tokens/clients.ts";
+import { newId } from "#domain/ids.ts";
+import type { RotationRules } from "#domain/secret-version.ts";
+import type { ClientCertificate } from "#http/mutual-tls/client-certificate.ts";
+import { createLogger } from "#observability/logger.ts";
+import { createClientAuthenticator } from "#tokens/oauth/client-authentication.ts";
+import type { LastUsedRecorder } from "#tokens/oauth/last-used.ts";
+import { issueToken, type TokenResponse, type TokenServices } from "#tokens/oauth/token.ts";
 import { createTestDatabase, type TestDatabase } from "./services.ts";
 import { useStarted } from "./started.ts";
-import { machineTimers } from "../../src/runtime/machine-timers.ts";
+import { machineTimers } from "#runtime/machine-timers.ts";
 
 export const HOUR_MS = 3_600_000;
 export const DAY_MS = 24 * HOUR_MS;

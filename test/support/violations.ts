@@ -1,5 +1,5 @@
 /** Values that each break one constraint of a schema, for tests that visit all routes by their OpenAPI documents. */
-import { exampleOf, type DocumentedSchema } from "../../src/api/openapi/examples.ts";
+import { exampleOf, type DocumentedSchema } from "#api/openapi/examples.ts";
 
 /** A value that must be refused, and its location. */
 export interface Violation {

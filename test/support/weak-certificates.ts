@@ -7,7 +7,7 @@ import {
   ExtendedKeyUsageExtension,
   X509CertificateGenerator,
 } from "@peculiar/x509";
-import type { KeyPair } from "../../src/http/mutual-tls/authority.ts";
+import type { KeyPair } from "#http/mutual-tls/authority.ts";
 import { today } from "./certificates.ts";
 
 const EXPONENT = new Uint8Array([1, 0, 1]);

@@ -1,5 +1,5 @@
 /** Worker processes of a world, as in a deployment, which tests can kill. */
-import type { Environment } from "../../src/config/config.ts";
+import type { Environment } from "#config/config.ts";
 import { eventually } from "./eventually.ts";
 import { freePort } from "./free-port.ts";
 import { type SpawnedProcess, spawnSignet } from "./processes.ts";

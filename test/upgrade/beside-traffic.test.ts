@@ -6,20 +6,20 @@ import { randomBytes } from "node:crypto";
 import { Pool } from "pg";
 import { pino } from "pino";
 import { expect, test } from "vitest";
-import { migrateDatabase } from "../../src/database/migrate.ts";
-import { createPool } from "../../src/database/pool.ts";
-import { addsUp, balanceHour } from "../../src/database/repositories/webhooks/delivery-balance.ts";
-import { countUncounted } from "../../src/database/repositories/webhooks/uncounted-hours.ts";
-import { DAY_MS, HOUR_MS, hourStart } from "../../src/domain/ids.ts";
-import { countStored } from "../../src/webhooks/engine/count-stored.ts";
-import { foldDeliveryChanges } from "../../src/webhooks/engine/delivery-counts.ts";
+import { migrateDatabase } from "#database/migrate.ts";
+import { createPool } from "#database/pool.ts";
+import { addsUp, balanceHour } from "#database/repositories/webhooks/delivery-balance.ts";
+import { countUncounted } from "#database/repositories/webhooks/uncounted-hours.ts";
+import { DAY_MS, HOUR_MS, hourStart } from "#domain/ids.ts";
+import { countStored } from "#webhooks/engine/count-stored.ts";
+import { foldDeliveryChanges } from "#webhooks/engine/delivery-counts.ts";
 import { testKeyring } from "../support/keyring.ts";
 import { allowMinutes } from "../support/limits.ts";
 import { withoutPause } from "../support/pauses.ts";
 import type { TestDatabase } from "../support/test-database.ts";
 import { createReleaseDatabase } from "./releases.ts";
 import { startTraffic, storeDeliveries, type Waits } from "./traffic.ts";
-import { machineTimers } from "../../src/runtime/machine-timers.ts";
+import { machineTimers } from "#runtime/machine-timers.ts";
 
 const STORED = Number(process.env["SIGNET_TEST_STORED"] ?? 20_000);
 /** The oldest release whose schema is migrated beside traffic. */

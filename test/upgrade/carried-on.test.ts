@@ -1,9 +1,9 @@
 /** Deliveries that an earlier release had accepted are delivered by today's worker, on the upgraded database. */
 import { randomBytes } from "node:crypto";
 import { describe, expect, test } from "vitest";
-import { migrateDatabase } from "../../src/database/migrate.ts";
-import { secretAad, secretFingerprint } from "../../src/crypto/endpoint-secret.ts";
-import { generateSecret } from "../../src/lib/receiver/secret.ts";
+import { migrateDatabase } from "#database/migrate.ts";
+import { secretAad, secretFingerprint } from "#crypto/endpoint-secret.ts";
+import { generateSecret } from "#lib/receiver/secret.ts";
 import { eventually } from "../support/eventually.ts";
 import { testKeyring } from "../support/keyring.ts";
 import { allowMinutes } from "../support/limits.ts";
@@ -11,7 +11,7 @@ import { type Receiver, startReceiver, verifyReceived } from "../support/receive
 import type { TestDatabase } from "../support/test-database.ts";
 import { makeWorld, TEST_CALLER, type World } from "../support/world.ts";
 import { createReleaseDatabase, KEPT, keysOf, RELEASES } from "./releases.ts";
-import { machineTimers } from "../../src/runtime/machine-timers.ts";
+import { machineTimers } from "#runtime/machine-timers.ts";
 
 allowMinutes(3);
 

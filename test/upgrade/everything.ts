@@ -1,7 +1,7 @@
 /** Creates one of everything that operators and tenants can create, so that a release's record has rows in every table. */
 import { generateKeyPairSync, randomBytes, randomUUID } from "node:crypto";
 import { SignJWT } from "jose";
-import { setLeaseKeys } from "../../src/database/repositories/tokens/lease-keys.ts";
+import { setLeaseKeys } from "#database/repositories/tokens/lease-keys.ts";
 import { withClient } from "../bench/environment/postgres.ts";
 import { accessToken, requestJson, signIn, type Tenant } from "../bench/environment/provision.ts";
 import type { World } from "../bench/environment/world.ts";

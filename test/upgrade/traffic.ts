@@ -4,8 +4,8 @@
  */
 import { setTimeout as delay } from "node:timers/promises";
 import { Client } from "pg";
-import { DAY_MS, HOUR_MS, newId, utcDay } from "../../src/domain/ids.ts";
-import { isContention } from "../../src/database/errors.ts";
+import { DAY_MS, HOUR_MS, newId, utcDay } from "#domain/ids.ts";
+import { isContention } from "#database/errors.ts";
 
 const MINUTE_MS = 60_000;
 /** Hours before now in which the stored deliveries were accepted. */

@@ -1,11 +1,11 @@
 /** What deliveries cost on Temporal Cloud: the figures of docs/temporal-cloud.md, from the histories of a local server. */
 import { readFile } from "node:fs/promises";
 import { beforeAll, describe, expect, onTestFinished, test } from "vitest";
-import type { DeliveryState } from "../../src/domain/delivery.ts";
-import { ATTEMPT_MAX, RETRY_WINDOW_MS } from "../../src/domain/retry-schedule.ts";
-import { createLogger } from "../../src/observability/logger.ts";
-import { createCheckpointRequests } from "../../src/temporal/checkpoint-requests.ts";
-import { replaySignal, replayWorkflowId, verifyWorkflowId } from "../../workflows/messages.ts";
+import type { DeliveryState } from "#domain/delivery.ts";
+import { ATTEMPT_MAX, RETRY_WINDOW_MS } from "#domain/retry-schedule.ts";
+import { createLogger } from "#observability/logger.ts";
+import { createCheckpointRequests } from "#temporal/checkpoint-requests.ts";
+import { replaySignal, replayWorkflowId, verifyWorkflowId } from "#workflows/messages.ts";
 import { type BillableActions, billableActions, totalOf } from "../support/billable-actions.ts";
 import { certificateFiles, newRoot, serverPair } from "../support/certificates.ts";
 import { eventually } from "../support/eventually.ts";
@@ -18,7 +18,7 @@ import { seedDeadLetters } from "../support/seeded-letters.ts";
 import { testNamespace } from "../support/services.ts";
 import { startTemporalProxy } from "../support/temporal-proxy.ts";
 import { makeWorld, TEST_CALLER, type World, type WorldOptions } from "../support/world.ts";
-import { machineTimers } from "../../src/runtime/machine-timers.ts";
+import { machineTimers } from "#runtime/machine-timers.ts";
 
 allowMinutes(4);
 

@@ -1,7 +1,7 @@
 /** Each row of docs/temporal.md, "Which button does what", on a real server. */
 import { readFileSync } from "node:fs";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { cancelUpdate, statusQuery } from "../../workflows/messages.ts";
+import { cancelUpdate, statusQuery } from "#workflows/messages.ts";
 import { eventually } from "../support/eventually.ts";
 import { createGate, type Gate } from "../support/gate.ts";
 import { pauseWorkflow } from "../support/paused-workflow.ts";

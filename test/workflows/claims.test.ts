@@ -1,12 +1,12 @@
 import { randomBytes } from "node:crypto";
 import { Client, escapeLiteral } from "pg";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { createPool, type Pool, type Queryable } from "../../src/database/pool.ts";
+import { createPool, type Pool, type Queryable } from "#database/pool.ts";
 import {
   type AttemptOutcome,
   loadForAttempt,
   recordOutcomes,
-} from "../../src/database/repositories/webhooks/attempts.ts";
+} from "#database/repositories/webhooks/attempts.ts";
 import {
   type ClaimedFirst,
   claimFirst,
@@ -15,9 +15,9 @@ import {
   findUnstartedLists,
   reclaimUnstarted,
   removeUnstartedLists,
-} from "../../src/database/repositories/webhooks/claims.ts";
-import { DAY_MS, newId, utcDay } from "../../src/domain/ids.ts";
-import { createLogger } from "../../src/observability/logger.ts";
+} from "#database/repositories/webhooks/claims.ts";
+import { DAY_MS, newId, utcDay } from "#domain/ids.ts";
+import { createLogger } from "#observability/logger.ts";
 import { useWorld } from "../support/world.ts";
 
 // List sizes do not matter here: a claim is restarted as it was made, and the tests make the lists themselves.

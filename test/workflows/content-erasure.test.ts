@@ -1,6 +1,6 @@
 /** Erasure of an event's content, with deliveries in every state and requests in flight. */
 import { afterAll, beforeAll, expect, test } from "vitest";
-import type { WorkerProcess } from "../../src/processes/worker.ts";
+import type { WorkerProcess } from "#processes/worker.ts";
 import { eventually } from "../support/eventually.ts";
 import { type Receiver, startReceiver } from "../support/receiver-server.ts";
 import { TEST_CALLER, useWorld } from "../support/world.ts";

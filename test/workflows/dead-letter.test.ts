@@ -1,7 +1,7 @@
 import { beforeAll, describe, expect, test } from "vitest";
-import { setTenantHold } from "../../src/database/repositories/tenants.ts";
-import type { Delivery } from "../../src/database/repositories/webhooks/deliveries.ts";
-import { attemptNowUpdate, statusQuery } from "../../workflows/messages.ts";
+import { setTenantHold } from "#database/repositories/tenants.ts";
+import type { Delivery } from "#database/repositories/webhooks/deliveries.ts";
+import { attemptNowUpdate, statusQuery } from "#workflows/messages.ts";
 import { eventually } from "../support/eventually.ts";
 import { failedTasks, fetchRuns, textOf } from "../support/histories.ts";
 import { type Receiver, startReceiver } from "../support/receiver-server.ts";

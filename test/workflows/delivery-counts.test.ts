@@ -1,8 +1,8 @@
 /** Counts agree with the rows whatever happens to the deliveries, and health follows the attempts. */
 import { beforeAll, expect, test } from "vitest";
-import { addsUp, balanceHour } from "../../src/database/repositories/webhooks/delivery-balance.ts";
-import { readCounts, readUsage } from "../../src/database/repositories/webhooks/delivery-counts.ts";
-import { HOUR_MS } from "../../src/domain/ids.ts";
+import { addsUp, balanceHour } from "#database/repositories/webhooks/delivery-balance.ts";
+import { readCounts, readUsage } from "#database/repositories/webhooks/delivery-counts.ts";
+import { HOUR_MS } from "#domain/ids.ts";
 import { eventually } from "../support/eventually.ts";
 import { type Receiver, startReceiver } from "../support/receiver-server.ts";
 import { TEST_CALLER, useWorld } from "../support/world.ts";

@@ -1,15 +1,11 @@
 /** An endpoint that has failed for long enough to be disabled, and one that only appears to. */
 import { randomBytes } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { createPool, type Pool } from "../../src/database/pool.ts";
-import { EndpointFailures } from "../../src/webhooks/pacing/endpoint-failures.ts";
-import { systemClock } from "../../src/runtime/machine-timers.ts";
-import {
-  createGoneDisabler,
-  disableFailing,
-  writeFailures,
-} from "../../src/webhooks/endpoints/disable-failing.ts";
-import { createLogger } from "../../src/observability/logger.ts";
+import { createPool, type Pool } from "#database/pool.ts";
+import { EndpointFailures } from "#webhooks/pacing/endpoint-failures.ts";
+import { systemClock } from "#runtime/machine-timers.ts";
+import { createGoneDisabler, disableFailing, writeFailures } from "#webhooks/endpoints/disable-failing.ts";
+import { createLogger } from "#observability/logger.ts";
 import { eventually } from "../support/eventually.ts";
 import { createGate } from "../support/gate.ts";
 import { type Receiver, startReceiver } from "../support/receiver-server.ts";

@@ -2,9 +2,9 @@
 import { randomUUID } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import { expect, test } from "vitest";
-import { createDataConverter } from "../../src/temporal/codec.ts";
-import { createLazyClient } from "../../src/temporal/client.ts";
-import { TASK_QUEUES } from "../../workflows/messages.ts";
+import { createDataConverter } from "#temporal/codec.ts";
+import { createLazyClient } from "#temporal/client.ts";
+import { TASK_QUEUES } from "#workflows/messages.ts";
 import { useTestApi } from "../support/api.ts";
 import { eventually } from "../support/eventually.ts";
 import { testKeyring } from "../support/keyring.ts";

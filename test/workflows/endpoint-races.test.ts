@@ -3,8 +3,8 @@
  * rows until the others wait for them, so every order is deterministic.
  */
 import { beforeAll, describe, expect, test } from "vitest";
-import type { Endpoint } from "../../src/database/repositories/endpoints/endpoints.ts";
-import { verifyWorkflowId } from "../../workflows/messages.ts";
+import type { Endpoint } from "#database/repositories/endpoints/endpoints.ts";
+import { verifyWorkflowId } from "#workflows/messages.ts";
 import { eventually } from "../support/eventually.ts";
 import { createGate, type Gate } from "../support/gate.ts";
 import { type Behaviour, type Receiver, startReceiver } from "../support/receiver-server.ts";

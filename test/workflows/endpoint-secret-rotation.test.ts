@@ -1,12 +1,12 @@
 /** Changes of an endpoint's secret while requests are in flight, with a real worker and receiver. */
 import { randomBytes } from "node:crypto";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { createPool, type Pool } from "../../src/database/pool.ts";
-import { tenantTransaction } from "../../src/database/transaction.ts";
-import { systemClock } from "../../src/runtime/machine-timers.ts";
-import { activateSecret, rotateSecret } from "../../src/webhooks/endpoints/endpoint-secrets.ts";
-import { createLogger } from "../../src/observability/logger.ts";
-import { verify } from "../../src/lib/receiver/verify.ts";
+import { createPool, type Pool } from "#database/pool.ts";
+import { tenantTransaction } from "#database/transaction.ts";
+import { systemClock } from "#runtime/machine-timers.ts";
+import { activateSecret, rotateSecret } from "#webhooks/endpoints/endpoint-secrets.ts";
+import { createLogger } from "#observability/logger.ts";
+import { verify } from "#lib/receiver/verify.ts";
 import { testKeyring } from "../support/keyring.ts";
 import { type ReceivedRequest, startReceiver } from "../support/receiver-server.ts";
 import { TEST_CALLER, type TestEndpoint, useSharedWorld } from "../support/world.ts";

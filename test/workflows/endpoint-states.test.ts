@@ -1,6 +1,6 @@
 /** Effects of an endpoint's state on its deliveries in progress. */
 import { beforeAll, describe, expect, test } from "vitest";
-import type { Delivery } from "../../src/database/repositories/webhooks/deliveries.ts";
+import type { Delivery } from "#database/repositories/webhooks/deliveries.ts";
 import { eventually } from "../support/eventually.ts";
 import { type Behaviour, type Receiver, startReceiver } from "../support/receiver-server.ts";
 import { TEST_CALLER, useWorld } from "../support/world.ts";

@@ -1,8 +1,8 @@
 import { ApplicationFailure, WorkflowFailedError, WorkflowNotFoundError } from "@temporalio/client";
 import { beforeAll, describe, expect, test } from "vitest";
-import type { Delivery } from "../../src/database/repositories/webhooks/deliveries.ts";
-import type { WorkerProcess } from "../../src/processes/worker.ts";
-import { DELIVERY_EXPIRED } from "../../workflows/messages.ts";
+import type { Delivery } from "#database/repositories/webhooks/deliveries.ts";
+import type { WorkerProcess } from "#processes/worker.ts";
+import { DELIVERY_EXPIRED } from "#workflows/messages.ts";
 import { eventually } from "../support/eventually.ts";
 import { type Receiver, startReceiver } from "../support/receiver-server.ts";
 import { TEST_CALLER, useWorld } from "../support/world.ts";

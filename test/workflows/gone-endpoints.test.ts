@@ -1,7 +1,7 @@
 import { beforeAll, describe, expect, test } from "vitest";
-import type { Delivery } from "../../src/database/repositories/webhooks/deliveries.ts";
-import { VIEWS } from "../../src/temporal/views.ts";
-import { replayUpdate, SEARCH_ATTRIBUTES } from "../../workflows/messages.ts";
+import type { Delivery } from "#database/repositories/webhooks/deliveries.ts";
+import { VIEWS } from "#temporal/views.ts";
+import { replayUpdate, SEARCH_ATTRIBUTES } from "#workflows/messages.ts";
 import { eventually } from "../support/eventually.ts";
 import { type Behaviour, type Receiver, startReceiver } from "../support/receiver-server.ts";
 import { temporalCli } from "../support/temporal-cli.ts";

@@ -4,9 +4,9 @@
  */
 import { setTimeout as delay } from "node:timers/promises";
 import { afterAll, expect, test } from "vitest";
-import type { Pool } from "../../src/database/pool.ts";
-import { setTenantHold } from "../../src/database/repositories/tenants.ts";
-import { metrics } from "../../src/observability/metrics.ts";
+import type { Pool } from "#database/pool.ts";
+import { setTenantHold } from "#database/repositories/tenants.ts";
+import { metrics } from "#observability/metrics.ts";
 import { eventually } from "../support/eventually.ts";
 import { allowMinutes } from "../support/limits.ts";
 import { type Receiver, startReceiver } from "../support/receiver-server.ts";

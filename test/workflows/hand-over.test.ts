@@ -1,6 +1,6 @@
 /** Deliveries that a worker of the same process takes over at their insert (decision 42). */
 import { beforeAll, expect, test } from "vitest";
-import { metrics } from "../../src/observability/metrics.ts";
+import { metrics } from "#observability/metrics.ts";
 import { eventually } from "../support/eventually.ts";
 import { type Receiver, startReceiver } from "../support/receiver-server.ts";
 import { type TestEndpoint, useWorld } from "../support/world.ts";

@@ -1,6 +1,6 @@
 /** What deliveries to endpoints that hang cost in Temporal, counted by a proxy in front of its server. */
 import { expect, onTestFinished, test } from "vitest";
-import { RETRY_WINDOW_MS } from "../../src/domain/retry-schedule.ts";
+import { RETRY_WINDOW_MS } from "#domain/retry-schedule.ts";
 import { certificateFiles, newRoot, serverPair } from "../support/certificates.ts";
 import { eventually } from "../support/eventually.ts";
 import { allowMinutes } from "../support/limits.ts";

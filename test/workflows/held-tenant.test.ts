@@ -1,6 +1,6 @@
 /** A tenant whose deliveries are held: they wait, use up no attempt, and continue once it is released. */
 import { expect, test } from "vitest";
-import { setTenantHold } from "../../src/database/repositories/tenants.ts";
+import { setTenantHold } from "#database/repositories/tenants.ts";
 import { eventually } from "../support/eventually.ts";
 import { startReceiver } from "../support/receiver-server.ts";
 import { type SharedWorld, useSharedWorld, useWorld } from "../support/world.ts";

@@ -1,6 +1,6 @@
 import { decodeTypedSearchAttributes } from "@temporalio/common/lib/converter/payload-search-attributes.js";
 import { beforeAll, describe, expect, test } from "vitest";
-import { SEARCH_ATTRIBUTES, verifyWorkflowId } from "../../workflows/messages.ts";
+import { SEARCH_ATTRIBUTES, verifyWorkflowId } from "#workflows/messages.ts";
 import { eventually } from "../support/eventually.ts";
 import {
   countEvents,

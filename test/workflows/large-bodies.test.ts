@@ -1,8 +1,8 @@
 import { afterAll, describe, expect, test } from "vitest";
-import { createPool, type Pool } from "../../src/database/pool.ts";
-import { loadForAttempt } from "../../src/database/repositories/webhooks/attempts.ts";
-import { loadContents } from "../../src/database/repositories/webhooks/event-contents.ts";
-import { createLogger } from "../../src/observability/logger.ts";
+import { createPool, type Pool } from "#database/pool.ts";
+import { loadForAttempt } from "#database/repositories/webhooks/attempts.ts";
+import { loadContents } from "#database/repositories/webhooks/event-contents.ts";
+import { createLogger } from "#observability/logger.ts";
 import { startReceiver, verifyReceived } from "../support/receiver-server.ts";
 import { useWorld } from "../support/world.ts";
 

@@ -1,14 +1,14 @@
 /** Claims of lists of one endpoint each: tenants are served in turns. */
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { createPool, type Pool } from "../../src/database/pool.ts";
+import { createPool, type Pool } from "#database/pool.ts";
 import {
   claimForEndpoints,
   claimLetters,
   claimRetries,
-} from "../../src/database/repositories/webhooks/list-claims.ts";
-import { systemClock } from "../../src/runtime/machine-timers.ts";
-import { createLogger } from "../../src/observability/logger.ts";
-import { LetterReconciler } from "../../src/webhooks/engine/letter-reconciler.ts";
+} from "#database/repositories/webhooks/list-claims.ts";
+import { systemClock } from "#runtime/machine-timers.ts";
+import { createLogger } from "#observability/logger.ts";
+import { LetterReconciler } from "#webhooks/engine/letter-reconciler.ts";
 import { useWorld } from "../support/world.ts";
 
 // No worker runs: the tests claim.

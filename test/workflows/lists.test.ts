@@ -1,5 +1,5 @@
 import { beforeAll, describe, expect, test } from "vitest";
-import type { Delivery } from "../../src/database/repositories/webhooks/deliveries.ts";
+import type { Delivery } from "#database/repositories/webhooks/deliveries.ts";
 import { failedTasks, fetchRuns } from "../support/histories.ts";
 import {
   type Behaviour,

@@ -1,13 +1,13 @@
 /** Verifications whose workflow operators ended, or Temporal lost. */
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { Client, Connection, type WorkflowHandle } from "@temporalio/client";
-import { createPool } from "../../src/database/pool.ts";
-import type { Endpoint } from "../../src/database/repositories/endpoints/endpoints.ts";
-import { systemClock } from "../../src/runtime/machine-timers.ts";
-import { createLogger } from "../../src/observability/logger.ts";
-import { LostVerifications } from "../../src/webhooks/endpoints/lost-verifications.ts";
-import { createVerification } from "../../src/webhooks/endpoints/verification.ts";
-import { verifyWorkflowId } from "../../workflows/messages.ts";
+import { createPool } from "#database/pool.ts";
+import type { Endpoint } from "#database/repositories/endpoints/endpoints.ts";
+import { systemClock } from "#runtime/machine-timers.ts";
+import { createLogger } from "#observability/logger.ts";
+import { LostVerifications } from "#webhooks/endpoints/lost-verifications.ts";
+import { createVerification } from "#webhooks/endpoints/verification.ts";
+import { verifyWorkflowId } from "#workflows/messages.ts";
 import { eventually } from "../support/eventually.ts";
 import { pauseWorkflow } from "../support/paused-workflow.ts";
 import { allowMinutes } from "../support/limits.ts";

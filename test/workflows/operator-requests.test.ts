@@ -2,8 +2,8 @@
 import { readFileSync } from "node:fs";
 import { type WorkflowHandle, WorkflowUpdateFailedError } from "@temporalio/client";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
-import { setTenantHold } from "../../src/database/repositories/tenants.ts";
-import type { WorkerProcess } from "../../src/processes/worker.ts";
+import { setTenantHold } from "#database/repositories/tenants.ts";
+import type { WorkerProcess } from "#processes/worker.ts";
 import {
   attemptNowSignal,
   attemptNowUpdate,
@@ -12,7 +12,7 @@ import {
   type MemberSignal,
   replayUpdate,
   TASK_QUEUES,
-} from "../../workflows/messages.ts";
+} from "#workflows/messages.ts";
 import { eventually } from "../support/eventually.ts";
 import { labelledBlocks } from "../support/documents.ts";
 import { detailsOf, fetchRuns, summariesOf } from "../support/histories.ts";

@@ -5,8 +5,8 @@
  */
 import { setTimeout as delay } from "node:timers/promises";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { setTenantHold } from "../../src/database/repositories/tenants.ts";
-import { statusQuery } from "../../workflows/messages.ts";
+import { setTenantHold } from "#database/repositories/tenants.ts";
+import { statusQuery } from "#workflows/messages.ts";
 import { allowMinutes } from "../support/limits.ts";
 import { NONDETERMINISM } from "../support/histories.ts";
 import { type Model, OPERATIONS, pick, publish, rowsOf, VIEW } from "../support/queue-operations.ts";

@@ -1,16 +1,16 @@
 import { randomBytes } from "node:crypto";
 import { afterEach, beforeAll, describe, expect, test } from "vitest";
-import { newId } from "../../src/domain/ids.ts";
-import { LetterReconciler } from "../../src/webhooks/engine/letter-reconciler.ts";
-import { Reconciler } from "../../src/webhooks/engine/reconciler.ts";
-import { SEARCH_ATTRIBUTES } from "../../workflows/messages.ts";
-import { createPool } from "../../src/database/pool.ts";
-import { createLogger } from "../../src/observability/logger.ts";
+import { newId } from "#domain/ids.ts";
+import { LetterReconciler } from "#webhooks/engine/letter-reconciler.ts";
+import { Reconciler } from "#webhooks/engine/reconciler.ts";
+import { SEARCH_ATTRIBUTES } from "#workflows/messages.ts";
+import { createPool } from "#database/pool.ts";
+import { createLogger } from "#observability/logger.ts";
 import { type Behaviour, type Receiver, startReceiver } from "../support/receiver-server.ts";
 import { eventually } from "../support/eventually.ts";
 import { pauseAtOnce, pauseWorkflow } from "../support/paused-workflow.ts";
 import { useWorld } from "../support/world.ts";
-import type { WorkerProcess } from "../../src/processes/worker.ts";
+import type { WorkerProcess } from "#processes/worker.ts";
 
 const world = useWorld({ retryWindowMs: 259_200_000 });
 const receivers: Receiver[] = [];

@@ -1,19 +1,19 @@
 import { randomBytes } from "node:crypto";
 import { setTimeout as delay } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { createPool, type Pool } from "../../src/database/pool.ts";
+import { createPool, type Pool } from "#database/pool.ts";
 import {
   type AttemptOutcome,
   loadForAttempt,
   recordInFlight,
-} from "../../src/database/repositories/webhooks/attempts.ts";
-import { createRecorder, type Recorder } from "../../src/webhooks/engine/recorder.ts";
-import { isId, newId } from "../../src/domain/ids.ts";
-import { createLogger } from "../../src/observability/logger.ts";
+} from "#database/repositories/webhooks/attempts.ts";
+import { createRecorder, type Recorder } from "#webhooks/engine/recorder.ts";
+import { isId, newId } from "#domain/ids.ts";
+import { createLogger } from "#observability/logger.ts";
 import { startDatabase, stopDatabase } from "../support/database-outage.ts";
 import { eventually } from "../support/eventually.ts";
 import { useWorld } from "../support/world.ts";
-import { machineTimers } from "../../src/runtime/machine-timers.ts";
+import { machineTimers } from "#runtime/machine-timers.ts";
 
 // Outcomes are written one by one, so list sizes do not matter.
 const made = useWorld();

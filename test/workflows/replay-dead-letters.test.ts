@@ -1,13 +1,8 @@
 /** Operators' view of a replay job's workflow: signals by `temporal`, query, end, and sweep. */
 import { describe, expect, test } from "vitest";
-import type { ReplayJob } from "../../src/database/repositories/webhooks/replay-jobs.ts";
-import { createReplayStarter } from "../../src/webhooks/replay/replay-starter.ts";
-import {
-  replayStatusQuery,
-  replayWorkflowId,
-  TASK_QUEUES,
-  WORKFLOW_TYPES,
-} from "../../workflows/messages.ts";
+import type { ReplayJob } from "#database/repositories/webhooks/replay-jobs.ts";
+import { createReplayStarter } from "#webhooks/replay/replay-starter.ts";
+import { replayStatusQuery, replayWorkflowId, TASK_QUEUES, WORKFLOW_TYPES } from "#workflows/messages.ts";
 import { eventually } from "../support/eventually.ts";
 import { failedTasks, fetchRuns } from "../support/histories.ts";
 import { pauseWorkflow } from "../support/paused-workflow.ts";

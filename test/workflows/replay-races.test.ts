@@ -5,20 +5,16 @@
 import { randomBytes } from "node:crypto";
 import { Client } from "pg";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { createPool, type Pool } from "../../src/database/pool.ts";
-import { expireOverdue } from "../../src/database/repositories/webhooks/carriers.ts";
-import { cancelDeliveriesOf } from "../../src/database/repositories/webhooks/content-erasure.ts";
-import { cancelDelivery, replayDeadLetter } from "../../src/database/repositories/webhooks/deliveries.ts";
-import type { ReplayJob } from "../../src/database/repositories/webhooks/replay-jobs.ts";
-import { Releaser } from "../../src/webhooks/engine/release.ts";
-import { machineTimers, systemClock } from "../../src/runtime/machine-timers.ts";
-import { createLogger } from "../../src/observability/logger.ts";
-import {
-  createReplayRunner,
-  type ReplayRunner,
-  type SeenJob,
-} from "../../src/webhooks/replay/replay-runner.ts";
-import { sweepReplays } from "../../src/webhooks/replay/replay-sweep.ts";
+import { createPool, type Pool } from "#database/pool.ts";
+import { expireOverdue } from "#database/repositories/webhooks/carriers.ts";
+import { cancelDeliveriesOf } from "#database/repositories/webhooks/content-erasure.ts";
+import { cancelDelivery, replayDeadLetter } from "#database/repositories/webhooks/deliveries.ts";
+import type { ReplayJob } from "#database/repositories/webhooks/replay-jobs.ts";
+import { Releaser } from "#webhooks/engine/release.ts";
+import { machineTimers, systemClock } from "#runtime/machine-timers.ts";
+import { createLogger } from "#observability/logger.ts";
+import { createReplayRunner, type ReplayRunner, type SeenJob } from "#webhooks/replay/replay-runner.ts";
+import { sweepReplays } from "#webhooks/replay/replay-sweep.ts";
 import { eventually } from "../support/eventually.ts";
 import { seedDeadLetters } from "../support/seeded-letters.ts";
 import { TEST_CALLER, useWorld } from "../support/world.ts";

@@ -2,12 +2,12 @@
 import { randomBytes } from "node:crypto";
 import * as fc from "fast-check";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { createPool, type Pool } from "../../src/database/pool.ts";
-import { REPLAYABLE_STATES } from "../../src/database/repositories/webhooks/replay-items.ts";
-import { machineTimers, systemClock } from "../../src/runtime/machine-timers.ts";
-import { createLogger } from "../../src/observability/logger.ts";
-import { Releaser } from "../../src/webhooks/engine/release.ts";
-import { createReplayRunner, type ReplayRunner } from "../../src/webhooks/replay/replay-runner.ts";
+import { createPool, type Pool } from "#database/pool.ts";
+import { REPLAYABLE_STATES } from "#database/repositories/webhooks/replay-items.ts";
+import { machineTimers, systemClock } from "#runtime/machine-timers.ts";
+import { createLogger } from "#observability/logger.ts";
+import { Releaser } from "#webhooks/engine/release.ts";
+import { createReplayRunner, type ReplayRunner } from "#webhooks/replay/replay-runner.ts";
 import { cases } from "../support/properties.ts";
 import { seedDeadLetters } from "../support/seeded-letters.ts";
 import { TEST_CALLER, useWorld } from "../support/world.ts";

@@ -1,9 +1,9 @@
 /** Resends, and replay jobs over deliveries in several states, with a worker: cycles, attempts, outcomes. */
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import type { Delivery } from "../../src/database/repositories/webhooks/deliveries.ts";
-import type { ReplayJob } from "../../src/database/repositories/webhooks/replay-jobs.ts";
-import type { StatesSelection } from "../../src/database/repositories/webhooks/replay-items.ts";
-import { replayWorkflowId } from "../../workflows/messages.ts";
+import type { Delivery } from "#database/repositories/webhooks/deliveries.ts";
+import type { ReplayJob } from "#database/repositories/webhooks/replay-jobs.ts";
+import type { StatesSelection } from "#database/repositories/webhooks/replay-items.ts";
+import { replayWorkflowId } from "#workflows/messages.ts";
 import { eventually } from "../support/eventually.ts";
 import { type Behaviour, type Receiver, startReceiver } from "../support/receiver-server.ts";
 import { seedDeadLetters } from "../support/seeded-letters.ts";

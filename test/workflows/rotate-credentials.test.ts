@@ -1,6 +1,6 @@
 /** The `rotateCredentials` schedule: runs by itself, and Temporal sees no secret. */
 import { expect, test } from "vitest";
-import { WORKFLOW_TYPES } from "../../workflows/messages.ts";
+import { WORKFLOW_TYPES } from "#workflows/messages.ts";
 import { eventually } from "../support/eventually.ts";
 import { fetchRuns, textOf } from "../support/histories.ts";
 import { useWorld } from "../support/world.ts";

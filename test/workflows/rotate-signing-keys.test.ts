@@ -1,7 +1,7 @@
 /** The schedule of the signing keys on a real worker: those of security events, which alone it may hold. */
 import { beforeAll, expect, test } from "vitest";
-import type { SigningKeyChanges } from "../../activities/types.ts";
-import { TASK_QUEUES } from "../../workflows/messages.ts";
+import type { SigningKeyChanges } from "#activities/types.ts";
+import { TASK_QUEUES } from "#workflows/messages.ts";
 import { eventually } from "../support/eventually.ts";
 import { useWorld } from "../support/world.ts";
 

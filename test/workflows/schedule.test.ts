@@ -1,6 +1,6 @@
 import { WorkflowNotFoundError } from "@temporalio/client";
 import { beforeAll, describe, expect, test } from "vitest";
-import type { Delivery } from "../../src/database/repositories/webhooks/deliveries.ts";
+import type { Delivery } from "#database/repositories/webhooks/deliveries.ts";
 import { eventually } from "../support/eventually.ts";
 import { countEvents, fetchRuns } from "../support/histories.ts";
 import { allowMinutes } from "../support/limits.ts";

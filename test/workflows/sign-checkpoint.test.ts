@@ -1,16 +1,16 @@
 /** The schedule of checkpoints on a real worker, and the checkpoint after each revocation. */
 import { randomBytes } from "node:crypto";
 import { beforeAll, expect, test } from "vitest";
-import { NODE_CRYPTO } from "../../src/lib/transparency-log/node-crypto.ts";
-import { openCheckpoint, parseVerifierKey } from "../../src/lib/transparency-log/signed-note.ts";
-import { appendEntry } from "../../src/compliance/append-entry.ts";
-import { createCheckpointKey } from "../../src/compliance/checkpoint-key.ts";
-import { createPool } from "../../src/database/pool.ts";
-import { transaction } from "../../src/database/transaction.ts";
-import { systemClock } from "../../src/runtime/machine-timers.ts";
-import { createLogger } from "../../src/observability/logger.ts";
-import { publishRevocation } from "../../src/revocation/publish-revocation.ts";
-import { CHECKPOINT_REFUSED, TASK_QUEUES } from "../../workflows/messages.ts";
+import { NODE_CRYPTO } from "#lib/transparency-log/node-crypto.ts";
+import { openCheckpoint, parseVerifierKey } from "#lib/transparency-log/signed-note.ts";
+import { appendEntry } from "#compliance/append-entry.ts";
+import { createCheckpointKey } from "#compliance/checkpoint-key.ts";
+import { createPool } from "#database/pool.ts";
+import { transaction } from "#database/transaction.ts";
+import { systemClock } from "#runtime/machine-timers.ts";
+import { createLogger } from "#observability/logger.ts";
+import { publishRevocation } from "#revocation/publish-revocation.ts";
+import { CHECKPOINT_REFUSED, TASK_QUEUES } from "#workflows/messages.ts";
 import { eventually } from "../support/eventually.ts";
 import { useWorld } from "../support/world.ts";
 

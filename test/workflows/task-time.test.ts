@@ -1,7 +1,7 @@
 /** A query to a worker that has just started leaves nothing in its memory that the history does not have. */
 import { setTimeout as delay } from "node:timers/promises";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { statusQuery } from "../../workflows/messages.ts";
+import { statusQuery } from "#workflows/messages.ts";
 import { eventually } from "../support/eventually.ts";
 import { NONDETERMINISM } from "../support/histories.ts";
 import { allowMinutes } from "../support/limits.ts";

@@ -1,14 +1,14 @@
 import { beforeAll, describe, expect, test } from "vitest";
-import type { Endpoint } from "../../src/database/repositories/endpoints/endpoints.ts";
-import { PING_SCHEDULE } from "../../src/webhooks/endpoints/verification.ts";
-import { takeHostPing } from "../../src/database/repositories/endpoints/endpoint-verifications.ts";
+import type { Endpoint } from "#database/repositories/endpoints/endpoints.ts";
+import { PING_SCHEDULE } from "#webhooks/endpoints/verification.ts";
+import { takeHostPing } from "#database/repositories/endpoints/endpoint-verifications.ts";
 import {
   attemptNowSignal,
   TASK_QUEUES,
   verifyStatusQuery,
   verifyWorkflowId,
   WORKFLOW_TYPES,
-} from "../../workflows/messages.ts";
+} from "#workflows/messages.ts";
 import { eventually } from "../support/eventually.ts";
 import { withoutPause } from "../support/pauses.ts";
 import {

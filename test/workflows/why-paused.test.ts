@@ -1,7 +1,7 @@
 /** `why` says that an operator has paused the workflow of a delivery, a verification or a replay job in Temporal. */
 import type { Client } from "@temporalio/client";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { createLazyClient } from "../../src/temporal/client.ts";
+import { createLazyClient } from "#temporal/client.ts";
 import { useTestApi } from "../support/api.ts";
 import { eventually } from "../support/eventually.ts";
 import { pauseWorkflow } from "../support/paused-workflow.ts";

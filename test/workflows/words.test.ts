@@ -1,6 +1,6 @@
 /** The texts of each workflow in Temporal's UI: they show its state, and their commands work as pasted. */
 import { beforeAll, describe, expect, test } from "vitest";
-import { replayWorkflowId, TASK_QUEUES, verifyWorkflowId, WORKFLOW_TYPES } from "../../workflows/messages.ts";
+import { replayWorkflowId, TASK_QUEUES, verifyWorkflowId, WORKFLOW_TYPES } from "#workflows/messages.ts";
 import { eventually } from "../support/eventually.ts";
 import { detailsOf, fetchRuns, summariesOf } from "../support/histories.ts";
 import { withoutPause } from "../support/pauses.ts";

@@ -3,8 +3,8 @@
  * versions by the commands of docs/operations.md.
  */
 import { afterAll, beforeAll, expect, test } from "vitest";
-import type { WorkerProcess } from "../../src/processes/worker.ts";
-import { createLogger } from "../../src/observability/logger.ts";
+import type { WorkerProcess } from "#processes/worker.ts";
+import { createLogger } from "#observability/logger.ts";
 import { eventually } from "../support/eventually.ts";
 import { fetchRuns, type HistoryEvent } from "../support/histories.ts";
 import { startTestWorker } from "../support/in-process-worker.ts";

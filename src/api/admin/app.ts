@@ -1,12 +1,12 @@
 /** The operators' API, on a separate listener. */
-import { transaction } from "../../database/transaction.ts";
-import { installRequestMetrics } from "../../observability/request-metrics.ts";
-import type { OperatorIdentity } from "../../domain/identity.ts";
+import { transaction } from "#database/transaction.ts";
+import { installRequestMetrics } from "#observability/request-metrics.ts";
+import type { OperatorIdentity } from "#domain/identity.ts";
 import { InProcessCalls } from "../in-process.ts";
 import { collectOpenApi, registerAdminOpenApiRoute } from "../openapi.ts";
-import { registerHealthRoutes } from "../../http/health.ts";
-import { createServer } from "../../http/server.ts";
-import type { SignetServer } from "../../http/types.ts";
+import { registerHealthRoutes } from "#http/health.ts";
+import { createServer } from "#http/server.ts";
+import type { SignetServer } from "#http/types.ts";
 import { registerAuditRoutes } from "./audit.ts";
 import { registerCredentialRoutes } from "./credentials.ts";
 import { registerFind } from "./find.ts";

@@ -1,11 +1,11 @@
 /** The compliance log for operators. */
 import { Readable } from "node:stream";
 import { Type } from "typebox";
-import { encodeItem } from "../../compliance/log-items.ts";
-import { readLog } from "../../compliance/read-log.ts";
-import type { Pool } from "../../database/pool.ts";
-import { listEntries } from "../../database/repositories/compliance-entries.ts";
-import type { Logger } from "../../observability/logger.ts";
+import { encodeItem } from "#compliance/log-items.ts";
+import { readLog } from "#compliance/read-log.ts";
+import type { Pool } from "#database/pool.ts";
+import { listEntries } from "#database/repositories/compliance-entries.ts";
+import type { Logger } from "#observability/logger.ts";
 import {
   consistencyProof,
   entriesPage,
@@ -16,11 +16,11 @@ import {
   requireEntry,
   sendCheckpoint,
 } from "../compliance-reads.ts";
-import { Closed, Formed, Id, Page, PageQuery } from "../../http/common.ts";
+import { Closed, Formed, Id, Page, PageQuery } from "#http/common.ts";
 import { Entry, presentEntryWithBytes } from "../schemas/compliance.ts";
 import { operation } from "../openapi/operation.ts";
-import type { SignetServer } from "../../http/types.ts";
-import { breakOffUnlessAdmitted } from "../../http/while-admitted.ts";
+import type { SignetServer } from "#http/types.ts";
+import { breakOffUnlessAdmitted } from "#http/while-admitted.ts";
 import { isStillAllowed } from "./operator-guard.ts";
 import type { AdminServices } from "./services.ts";
 

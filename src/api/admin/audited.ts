@@ -1,13 +1,13 @@
 /** Changes by operators, each in one transaction with its compliance entry. */
 import type { FastifyReply, FastifyRequest } from "fastify";
-import { appendEntry } from "../../compliance/append-entry.ts";
-import type { CanonicalValue } from "../../compliance/canonical-json.ts";
-import type { PoolClient } from "../../database/pool.ts";
-import type { Logger } from "../../observability/logger.ts";
-import { traceFields } from "../../observability/tracer.ts";
-import { operatorActor } from "../../tokens/operators/operator-identity.ts";
-import { type Published, publishPolicyChange } from "../../revocation/publish-revocation.ts";
-import type { Receipts } from "../../revocation/receipts.ts";
+import { appendEntry } from "#compliance/append-entry.ts";
+import type { CanonicalValue } from "#compliance/canonical-json.ts";
+import type { PoolClient } from "#database/pool.ts";
+import type { Logger } from "#observability/logger.ts";
+import { traceFields } from "#observability/tracer.ts";
+import { operatorActor } from "#tokens/operators/operator-identity.ts";
+import { type Published, publishPolicyChange } from "#revocation/publish-revocation.ts";
+import type { Receipts } from "#revocation/receipts.ts";
 import { changeOnce, type OnceServices } from "./once.ts";
 
 /** The result of a change. */

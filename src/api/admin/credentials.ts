@@ -4,10 +4,10 @@ import {
   listPrincipalCredentials,
   listVersions,
   type VersionedCredentialRow,
-} from "../../database/repositories/tokens/credentials.ts";
-import { findPrincipal } from "../../database/repositories/tokens/principals.ts";
+} from "#database/repositories/tokens/credentials.ts";
+import { findPrincipal } from "#database/repositories/tokens/principals.ts";
 import { makeCredential, NewCredential, noticeCreated } from "../new-credential.ts";
-import { Id, IdempotencyHeaders, IdParams, Nullable, Resource } from "../../http/common.ts";
+import { Id, IdempotencyHeaders, IdParams, Nullable, Resource } from "#http/common.ts";
 import {
   Credential,
   CredentialParams,
@@ -18,7 +18,7 @@ import {
 } from "../schemas/credentials.ts";
 import { EXAMPLE_HASH } from "../openapi/examples.ts";
 import { operation } from "../openapi/operation.ts";
-import type { SignetServer } from "../../http/types.ts";
+import type { SignetServer } from "#http/types.ts";
 import { authorOf } from "./author.ts";
 import { principalToChange } from "./to-change.ts";
 import { registerMemberRoutes } from "./member-routes.ts";

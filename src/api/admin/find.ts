@@ -1,12 +1,12 @@
 /** Finds tenants' objects by id, name, client id or URL, over all tenants. */
 import { type Static, Type } from "typebox";
-import { findById, FOUND_KINDS, kindOfId, searchText } from "../../database/repositories/operator-finds.ts";
-import type { OperatorIdentity } from "../../domain/identity.ts";
-import { Closed, Id, List, Nullable, OneOf, Resource, TextLine } from "../../http/common.ts";
-import type { SignetServer } from "../../http/types.ts";
+import { findById, FOUND_KINDS, kindOfId, searchText } from "#database/repositories/operator-finds.ts";
+import type { OperatorIdentity } from "#domain/identity.ts";
+import { Closed, Id, List, Nullable, OneOf, Resource, TextLine } from "#http/common.ts";
+import type { SignetServer } from "#http/types.ts";
 import { operation } from "../openapi/operation.ts";
 import type { AdminServices } from "./services.ts";
-import { presenter } from "../../http/present.ts";
+import { presenter } from "#http/present.ts";
 
 /** Minimum length of a searched text, in characters. */
 const TEXT_MIN = 3;

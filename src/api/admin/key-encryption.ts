@@ -1,10 +1,10 @@
 import { Type } from "typebox";
-import { WRAPPED_KINDS, type WrappedKind } from "../../database/repositories/wrapped-keys.ts";
-import { SignetError } from "../../domain/errors.ts";
-import { type RewrapPosition, rewrapKeys } from "../../tokens/signing-keys/rewrap.ts";
-import { Body, Formed, Nullable, Resource } from "../../http/common.ts";
+import { WRAPPED_KINDS, type WrappedKind } from "#database/repositories/wrapped-keys.ts";
+import { SignetError } from "#domain/errors.ts";
+import { type RewrapPosition, rewrapKeys } from "#tokens/signing-keys/rewrap.ts";
+import { Body, Formed, Nullable, Resource } from "#http/common.ts";
 import { operation } from "../openapi/operation.ts";
-import type { SignetServer } from "../../http/types.ts";
+import type { SignetServer } from "#http/types.ts";
 import { authorOf } from "./author.ts";
 import type { AdminServices } from "./services.ts";
 

@@ -1,11 +1,11 @@
 /** Routes that read what belongs to a parent: the list, and one member by its id alone or below its parent. */
-import { found } from "../../domain/errors.ts";
+import { found } from "#domain/errors.ts";
 import type { TObject, TSchema, TString } from "typebox";
-import type { RowPage } from "../../database/repositories/page.ts";
-import { Closed, Id, IdParams, Page, PageQuery } from "../../http/common.ts";
+import type { RowPage } from "#database/repositories/page.ts";
+import { Closed, Id, IdParams, Page, PageQuery } from "#http/common.ts";
 import { operation } from "../openapi/operation.ts";
 import { readPage, toPage } from "../pagination.ts";
-import type { SignetServer } from "../../http/types.ts";
+import type { SignetServer } from "#http/types.ts";
 
 export interface MemberRoutes<Row> {
   /** Its plural is the last segment of the collection's path. */

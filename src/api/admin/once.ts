@@ -1,8 +1,8 @@
 /** Idempotent changes by operators. */
 import type { FastifyReply, FastifyRequest } from "fastify";
-import type { Pool, PoolClient } from "../../database/pool.ts";
-import { transaction } from "../../database/transaction.ts";
-import { answerOnce, repeatableRequest, type RepeatableServices } from "../../http/repeatable.ts";
+import type { Pool, PoolClient } from "#database/pool.ts";
+import { transaction } from "#database/transaction.ts";
+import { answerOnce, repeatableRequest, type RepeatableServices } from "#http/repeatable.ts";
 
 export interface OnceServices extends RepeatableServices {
   /** Pool with the role signet_operator. */

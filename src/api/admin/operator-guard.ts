@@ -1,19 +1,19 @@
 import type { FastifyRequest, onRequestAsyncHookHandler } from "fastify";
-import type { OperatorRole } from "../../domain/operator-roles.ts";
+import type { OperatorRole } from "#domain/operator-roles.ts";
 import type { InProcessCalls } from "../in-process.ts";
-import { type ErrorCode, SignetError } from "../../domain/errors.ts";
-import type { ClientCertificate } from "../../http/mutual-tls/client-certificate.ts";
-import type { ClientIdentification } from "../../http/mutual-tls/client-identification.ts";
+import { type ErrorCode, SignetError } from "#domain/errors.ts";
+import type { ClientCertificate } from "#http/mutual-tls/client-certificate.ts";
+import type { ClientIdentification } from "#http/mutual-tls/client-identification.ts";
 import type {
   OperatorAuthentication,
   OperatorAuthenticator,
-} from "../../tokens/operators/authenticate-operator.ts";
-import { roleViolation } from "../../tokens/operators/operator-errors.ts";
-import type { OperatorIdentity } from "../../domain/identity.ts";
-import type { NoteRefusal } from "../../tokens/operators/refusal-audit.ts";
-import { networksOf } from "../../http/rate-limits/address-key.ts";
-import type { FailureLimiter } from "../../http/rate-limits/failure-limiter.ts";
-import { bearerToken, operationOf } from "../../tokens/guards/authentication.ts";
+} from "#tokens/operators/authenticate-operator.ts";
+import { roleViolation } from "#tokens/operators/operator-errors.ts";
+import type { OperatorIdentity } from "#domain/identity.ts";
+import type { NoteRefusal } from "#tokens/operators/refusal-audit.ts";
+import { networksOf } from "#http/rate-limits/address-key.ts";
+import type { FailureLimiter } from "#http/rate-limits/failure-limiter.ts";
+import { bearerToken, operationOf } from "#tokens/guards/authentication.ts";
 
 /** The services that authenticate operators. */
 export interface OperatorAccess {

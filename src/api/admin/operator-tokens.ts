@@ -6,14 +6,14 @@ import {
   insertOperatorToken,
   listOperatorTokens,
   revokeOperatorToken,
-} from "../../database/repositories/tokens/operator-tokens.ts";
-import { findOperator, lockOperators } from "../../database/repositories/tokens/operators.ts";
-import { newId } from "../../domain/ids.ts";
-import { found, SignetError } from "../../domain/errors.ts";
-import { requireWayIn } from "../../tokens/operators/last-way-in.ts";
-import { newOperatorToken, shownPrefix } from "../../tokens/operators/token-format.ts";
+} from "#database/repositories/tokens/operator-tokens.ts";
+import { findOperator, lockOperators } from "#database/repositories/tokens/operators.ts";
+import { newId } from "#domain/ids.ts";
+import { found, SignetError } from "#domain/errors.ts";
+import { requireWayIn } from "#tokens/operators/last-way-in.ts";
+import { newOperatorToken, shownPrefix } from "#tokens/operators/token-format.ts";
 import { readPage, toPage } from "../pagination.ts";
-import { Closed, Id, IdempotencyHeaders, IdParams, Page, PageQuery } from "../../http/common.ts";
+import { Closed, Id, IdempotencyHeaders, IdParams, Page, PageQuery } from "#http/common.ts";
 import {
   EXPIRES_IN_DAYS,
   IssuedOperatorToken,
@@ -22,7 +22,7 @@ import {
   toOperatorToken,
 } from "../schemas/operators.ts";
 import { operation } from "../openapi/operation.ts";
-import type { SignetServer } from "../../http/types.ts";
+import type { SignetServer } from "#http/types.ts";
 import { operatorToChange } from "./operators.ts";
 import type { AdminServices } from "./services.ts";
 

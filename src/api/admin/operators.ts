@@ -1,5 +1,5 @@
 /** Operators and their roles. */
-import type { Queryable } from "../../database/pool.ts";
+import type { Queryable } from "#database/pool.ts";
 import {
   findOperator,
   insertOperator,
@@ -8,15 +8,15 @@ import {
   type OperatorRow,
   revokeOperator,
   updateOperator,
-} from "../../database/repositories/tokens/operators.ts";
-import { newId } from "../../domain/ids.ts";
-import { found, SignetError } from "../../domain/errors.ts";
-import { requireWayIn } from "../../tokens/operators/last-way-in.ts";
+} from "#database/repositories/tokens/operators.ts";
+import { newId } from "#domain/ids.ts";
+import { found, SignetError } from "#domain/errors.ts";
+import { requireWayIn } from "#tokens/operators/last-way-in.ts";
 import { readPage, toPage } from "../pagination.ts";
-import { Closed, IdempotencyHeaders, IdParams, Page, PageQuery } from "../../http/common.ts";
+import { Closed, IdempotencyHeaders, IdParams, Page, PageQuery } from "#http/common.ts";
 import { NewOperator, Operator, OperatorChange, toOperator, ReasonGiven } from "../schemas/operators.ts";
 import { operation } from "../openapi/operation.ts";
-import type { SignetServer } from "../../http/types.ts";
+import type { SignetServer } from "#http/types.ts";
 import type { AdminServices } from "./services.ts";
 
 /** Returns the parts of an operator for the log. The name may be a person's, and entries cannot be deleted. */

@@ -1,5 +1,5 @@
 /** The state of the whole deployment, for `signet top` and the operators' console. */
-import { newestCheckpoint } from "../../database/repositories/compliance-tree.ts";
+import { newestCheckpoint } from "#database/repositories/compliance-tree.ts";
 import {
   listEndingCertificates,
   listFailingEndpoints,
@@ -7,14 +7,14 @@ import {
   OVERVIEW_COUNTED_MAX,
   readQueues,
   readTenantLag,
-} from "../../database/repositories/operator-overview.ts";
-import { countFollowers } from "../../database/repositories/tokens/revocations.ts";
-import { countOverdue } from "../../database/repositories/tokens/rotation-sweep.ts";
-import { isSigningKeyOlder, oldestUnsigned } from "../../database/repositories/webhooks/census.ts";
-import { DAY_MS } from "../../domain/ids.ts";
-import type { SignetServer } from "../../http/types.ts";
-import { metrics } from "../../observability/metrics.ts";
-import { SIGNING_AGE_MAX_MS } from "../../tokens/signing-keys/lifecycle.ts";
+} from "#database/repositories/operator-overview.ts";
+import { countFollowers } from "#database/repositories/tokens/revocations.ts";
+import { countOverdue } from "#database/repositories/tokens/rotation-sweep.ts";
+import { isSigningKeyOlder, oldestUnsigned } from "#database/repositories/webhooks/census.ts";
+import { DAY_MS } from "#domain/ids.ts";
+import type { SignetServer } from "#http/types.ts";
+import { metrics } from "#observability/metrics.ts";
+import { SIGNING_AGE_MAX_MS } from "#tokens/signing-keys/lifecycle.ts";
 import { operation } from "../openapi/operation.ts";
 import { Overview } from "../schemas/overview.ts";
 import type { AdminServices } from "./services.ts";

@@ -4,11 +4,11 @@ import {
   insertPrincipal,
   listPrincipals,
   reprovisionPrincipal,
-} from "../../database/repositories/tokens/principals.ts";
-import { findTenant } from "../../database/repositories/tenants.ts";
-import { insertNotices, SCOPES_CHANGED } from "../../database/repositories/tokens/revocation-notices.ts";
-import { newId } from "../../domain/ids.ts";
-import { found, validationFailed } from "../../domain/errors.ts";
+} from "#database/repositories/tokens/principals.ts";
+import { findTenant } from "#database/repositories/tenants.ts";
+import { insertNotices, SCOPES_CHANGED } from "#database/repositories/tokens/revocation-notices.ts";
+import { newId } from "#domain/ids.ts";
+import { found, validationFailed } from "#domain/errors.ts";
 import {
   Body,
   Id,
@@ -19,14 +19,14 @@ import {
   Region,
   Resource,
   Timestamp,
-} from "../../http/common.ts";
+} from "#http/common.ts";
 import { operation } from "../openapi/operation.ts";
-import type { SignetServer } from "../../http/types.ts";
+import type { SignetServer } from "#http/types.ts";
 import { authorOf } from "./author.ts";
 import { principalToChange, tenantToChange } from "./to-change.ts";
 import { registerMemberRoutes } from "./member-routes.ts";
 import type { AdminServices } from "./services.ts";
-import { presenter } from "../../http/present.ts";
+import { presenter } from "#http/present.ts";
 
 const Environment = OneOf(["production", "development"]);
 

@@ -1,20 +1,20 @@
 /** Whether every accepted delivery is accounted for (docs/operations.md, Reconciliation). */
 import { type Static, Type } from "typebox";
-import type { Pool, PoolClient } from "../../database/pool.ts";
+import type { Pool, PoolClient } from "#database/pool.ts";
 import {
   addsUp,
   type Balance,
   balanceHour,
   findIncompleteEvents,
   type HourBalance,
-} from "../../database/repositories/webhooks/delivery-balance.ts";
-import { findUncounted } from "../../database/repositories/webhooks/uncounted-hours.ts";
-import { transaction } from "../../database/transaction.ts";
-import { invalidParameters } from "../../domain/errors.ts";
-import { HOUR_MS } from "../../domain/ids.ts";
-import { Closed, Id, Resource, Timestamp } from "../../http/common.ts";
-import { Instant } from "../../http/instants.ts";
-import type { SignetServer } from "../../http/types.ts";
+} from "#database/repositories/webhooks/delivery-balance.ts";
+import { findUncounted } from "#database/repositories/webhooks/uncounted-hours.ts";
+import { transaction } from "#database/transaction.ts";
+import { invalidParameters } from "#domain/errors.ts";
+import { HOUR_MS } from "#domain/ids.ts";
+import { Closed, Id, Resource, Timestamp } from "#http/common.ts";
+import { Instant } from "#http/instants.ts";
+import type { SignetServer } from "#http/types.ts";
 import { operation } from "../openapi/operation.ts";
 import type { AdminServices } from "./services.ts";
 

@@ -1,17 +1,17 @@
 /** Emergency revocation by operators, of anything that a token names, and by whatever leaked. */
 import { Type } from "typebox";
-import type { RevocableNoun } from "../../database/repositories/tokens/revocable.ts";
-import { transaction } from "../../database/transaction.ts";
-import { operatorActor } from "../../tokens/operators/operator-identity.ts";
-import { REVOCATION_ENTRIES } from "../../revocation/kinds.ts";
-import { validationFailed } from "../../domain/errors.ts";
-import type { Revocation } from "../../revocation/publish-revocation.ts";
-import { revoke, type RevokedBy } from "../../revocation/revoke.ts";
-import { findLeak, type FoundLeak } from "../../tokens/leaks/find-leak.ts";
-import { type Leak, LEAK_KINDS, recognizeLeak } from "../../tokens/leaks/recognize-leak.ts";
-import { requireTenant, revokeLeak } from "../../tokens/leaks/revoke-leak.ts";
-import { revokeSigningKey } from "../../tokens/signing-keys/revoke.ts";
-import { Body, IdParams, OneOf } from "../../http/common.ts";
+import type { RevocableNoun } from "#database/repositories/tokens/revocable.ts";
+import { transaction } from "#database/transaction.ts";
+import { operatorActor } from "#tokens/operators/operator-identity.ts";
+import { REVOCATION_ENTRIES } from "#revocation/kinds.ts";
+import { validationFailed } from "#domain/errors.ts";
+import type { Revocation } from "#revocation/publish-revocation.ts";
+import { revoke, type RevokedBy } from "#revocation/revoke.ts";
+import { findLeak, type FoundLeak } from "#tokens/leaks/find-leak.ts";
+import { type Leak, LEAK_KINDS, recognizeLeak } from "#tokens/leaks/recognize-leak.ts";
+import { requireTenant, revokeLeak } from "#tokens/leaks/revoke-leak.ts";
+import { revokeSigningKey } from "#tokens/signing-keys/revoke.ts";
+import { Body, IdParams, OneOf } from "#http/common.ts";
 import { CredentialParams } from "../schemas/credentials.ts";
 import {
   LeakReceipt,
@@ -24,7 +24,7 @@ import {
 } from "../schemas/revocations.ts";
 import { EXAMPLE_HASH, EXAMPLE_REASON } from "../openapi/examples.ts";
 import { operation } from "../openapi/operation.ts";
-import type { SignetServer } from "../../http/types.ts";
+import type { SignetServer } from "#http/types.ts";
 import type { AdminServices } from "./services.ts";
 
 /** What leaked, of any tenant. */

@@ -5,27 +5,18 @@ import {
   listRoles,
   lockRole,
   updateRoleScopes,
-} from "../../database/repositories/tokens/roles.ts";
-import { findTenant, type TenantRow } from "../../database/repositories/tenants.ts";
-import { newId } from "../../domain/ids.ts";
-import { PLATFORM_SCOPE, SCOPES_MAX, scopeSet } from "../../domain/scopes.ts";
-import { found, validationFailed } from "../../domain/errors.ts";
-import {
-  Body,
-  Id,
-  IdempotencyHeaders,
-  IdParams,
-  Name,
-  Resource,
-  Scope,
-  Timestamp,
-} from "../../http/common.ts";
+} from "#database/repositories/tokens/roles.ts";
+import { findTenant, type TenantRow } from "#database/repositories/tenants.ts";
+import { newId } from "#domain/ids.ts";
+import { PLATFORM_SCOPE, SCOPES_MAX, scopeSet } from "#domain/scopes.ts";
+import { found, validationFailed } from "#domain/errors.ts";
+import { Body, Id, IdempotencyHeaders, IdParams, Name, Resource, Scope, Timestamp } from "#http/common.ts";
 import { operation } from "../openapi/operation.ts";
-import type { SignetServer } from "../../http/types.ts";
+import type { SignetServer } from "#http/types.ts";
 import { tenantToChange } from "./to-change.ts";
 import { registerMemberRoutes } from "./member-routes.ts";
 import type { AdminServices } from "./services.ts";
-import { presenter } from "../../http/present.ts";
+import { presenter } from "#http/present.ts";
 
 const Scopes = Type.Array(Scope, { minItems: 1, maxItems: SCOPES_MAX });
 

@@ -1,25 +1,25 @@
 import type { onRequestAsyncHookHandler } from "fastify";
-import type { Keyring } from "../../crypto/keyring.ts";
-import type { Pepper } from "../../crypto/pepper.ts";
-import type { Pool } from "../../database/pool.ts";
-import type { OperatorIdentity } from "../../domain/identity.ts";
+import type { Keyring } from "#crypto/keyring.ts";
+import type { Pepper } from "#crypto/pepper.ts";
+import type { Pool } from "#database/pool.ts";
+import type { OperatorIdentity } from "#domain/identity.ts";
 import type { InProcessCalls } from "../in-process.ts";
-import type { Clock, Timers } from "../../domain/clock.ts";
-import type { Cells } from "../../domain/regions.ts";
-import type { RandomBytes } from "../../domain/ids.ts";
-import type { RotationRules } from "../../domain/secret-version.ts";
-import type { ClientIdentification } from "../../http/mutual-tls/client-identification.ts";
-import type { SignetServer } from "../../http/types.ts";
+import type { Clock, Timers } from "#domain/clock.ts";
+import type { Cells } from "#domain/regions.ts";
+import type { RandomBytes } from "#domain/ids.ts";
+import type { RotationRules } from "#domain/secret-version.ts";
+import type { ClientIdentification } from "#http/mutual-tls/client-identification.ts";
+import type { SignetServer } from "#http/types.ts";
 import type { Overview } from "../schemas/overview.ts";
-import type { Logger } from "../../observability/logger.ts";
-import type { ReadAudit } from "../../tokens/operators/read-audit.ts";
-import type { KeyAlgorithms } from "../../tokens/signing-keys/rotate.ts";
-import type { RevocationServices } from "../../revocation/receipts.ts";
-import type { OwnEventSources } from "../../webhooks/ingest/own-event.ts";
-import type { LimitDefaults } from "../../config/tenant-limits.ts";
+import type { Logger } from "#observability/logger.ts";
+import type { ReadAudit } from "#tokens/operators/read-audit.ts";
+import type { KeyAlgorithms } from "#tokens/signing-keys/rotate.ts";
+import type { RevocationServices } from "#revocation/receipts.ts";
+import type { OwnEventSources } from "#webhooks/ingest/own-event.ts";
+import type { LimitDefaults } from "#config/tenant-limits.ts";
 import type { CommitChange } from "./audited.ts";
 import type { OperatorAccess } from "./operator-guard.ts";
-import type { Pause } from "../../temporal/open-workflow.ts";
+import type { Pause } from "#temporal/open-workflow.ts";
 
 /** The operators' console, which is made of pages of the portal. */
 export interface Console {

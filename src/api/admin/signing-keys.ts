@@ -3,24 +3,14 @@ import {
   KEY_PURPOSES,
   listSigningKeys,
   type SigningKeyRow,
-} from "../../database/repositories/tokens/signing-keys.ts";
-import { statesAt } from "../../tokens/signing-keys/lifecycle.ts";
-import { revokeSigningKey } from "../../tokens/signing-keys/revoke.ts";
-import { advanceRotation } from "../../tokens/signing-keys/rotate.ts";
-import {
-  Body,
-  Closed,
-  Formed,
-  Nullable,
-  OneOf,
-  Page,
-  Resource,
-  TextLine,
-  Timestamp,
-} from "../../http/common.ts";
+} from "#database/repositories/tokens/signing-keys.ts";
+import { statesAt } from "#tokens/signing-keys/lifecycle.ts";
+import { revokeSigningKey } from "#tokens/signing-keys/revoke.ts";
+import { advanceRotation } from "#tokens/signing-keys/rotate.ts";
+import { Body, Closed, Formed, Nullable, OneOf, Page, Resource, TextLine, Timestamp } from "#http/common.ts";
 import { presentRevocation, RevocationReceipt } from "../schemas/revocations.ts";
 import { operation } from "../openapi/operation.ts";
-import type { SignetServer } from "../../http/types.ts";
+import type { SignetServer } from "#http/types.ts";
 import { authorOf } from "./author.ts";
 import type { AdminServices } from "./services.ts";
 

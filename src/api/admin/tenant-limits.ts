@@ -1,17 +1,17 @@
 /** Limits of one tenant that override the settings. */
-import { found } from "../../domain/errors.ts";
+import { found } from "#domain/errors.ts";
 import { Type } from "typebox";
-import { findTenantLimits, setTenantLimits } from "../../database/repositories/tenant-policies.ts";
+import { findTenantLimits, setTenantLimits } from "#database/repositories/tenant-policies.ts";
 import {
   effectiveLimits,
   TENANT_LIMIT_NAMES,
   TENANT_LIMITS,
   type TenantLimitName,
   type TenantLimitValues,
-} from "../../config/tenant-limits.ts";
-import { Body, IdParams, Nullable, Resource } from "../../http/common.ts";
+} from "#config/tenant-limits.ts";
+import { Body, IdParams, Nullable, Resource } from "#http/common.ts";
 import { operation } from "../openapi/operation.ts";
-import type { SignetServer } from "../../http/types.ts";
+import type { SignetServer } from "#http/types.ts";
 import type { AdminServices } from "./services.ts";
 
 type OwnLimits = Partial<TenantLimitValues>;

@@ -1,11 +1,7 @@
 /** The portal's look for one tenant, which overrides the settings. */
 import { type Static, Type } from "typebox";
-import {
-  findPortalBrand,
-  lockPortalBrand,
-  setPortalBrand,
-} from "../../database/repositories/portal-brands.ts";
-import { type FieldProblem, found, validationFailed } from "../../domain/errors.ts";
+import { findPortalBrand, lockPortalBrand, setPortalBrand } from "#database/repositories/portal-brands.ts";
+import { type FieldProblem, found, validationFailed } from "#domain/errors.ts";
 import {
   accentProblem,
   BRAND_NAME_MAX,
@@ -16,10 +12,10 @@ import {
   logoType,
   type PortalBrand,
   type PortalLogo,
-} from "../../domain/portal-brand.ts";
-import { Body, Formed, IdParams, Nullable, Resource, TextLine } from "../../http/common.ts";
+} from "#domain/portal-brand.ts";
+import { Body, Formed, IdParams, Nullable, Resource, TextLine } from "#http/common.ts";
 import { operation } from "../openapi/operation.ts";
-import type { SignetServer } from "../../http/types.ts";
+import type { SignetServer } from "#http/types.ts";
 import type { AdminServices } from "./services.ts";
 import { tenantToChange } from "./to-change.ts";
 

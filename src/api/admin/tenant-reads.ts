@@ -5,28 +5,20 @@
  */
 import type { FastifyRequest } from "fastify";
 import { Type } from "typebox";
-import type { Queryable } from "../../database/pool.ts";
-import {
-  type Endpoint,
-  findEndpoint,
-  listEndpoints,
-} from "../../database/repositories/endpoints/endpoints.ts";
-import { findSlow } from "../../database/repositories/health.ts";
-import { findById } from "../../database/repositories/operator-finds.ts";
-import { listGroups } from "../../database/repositories/webhooks/dead-letter-counts.ts";
-import {
-  findDelivery,
-  listAttempts,
-  listDeliveries,
-} from "../../database/repositories/webhooks/deliveries.ts";
-import { findActivity, type ReportedActivity } from "../../database/repositories/webhooks/delivery-counts.ts";
-import { readDeliveryHours } from "../../database/repositories/webhooks/delivery-hours.ts";
-import { findEventFacts } from "../../database/repositories/webhooks/explained.ts";
-import { listReplayJobs } from "../../database/repositories/webhooks/replay-jobs.ts";
-import { findTenant } from "../../database/repositories/tenants.ts";
-import { tenantRead } from "../../database/transaction.ts";
-import { DISABLED_REASONS, ENDPOINT_STATES } from "../../domain/endpoint-state.ts";
-import { found } from "../../domain/errors.ts";
+import type { Queryable } from "#database/pool.ts";
+import { type Endpoint, findEndpoint, listEndpoints } from "#database/repositories/endpoints/endpoints.ts";
+import { findSlow } from "#database/repositories/health.ts";
+import { findById } from "#database/repositories/operator-finds.ts";
+import { listGroups } from "#database/repositories/webhooks/dead-letter-counts.ts";
+import { findDelivery, listAttempts, listDeliveries } from "#database/repositories/webhooks/deliveries.ts";
+import { findActivity, type ReportedActivity } from "#database/repositories/webhooks/delivery-counts.ts";
+import { readDeliveryHours } from "#database/repositories/webhooks/delivery-hours.ts";
+import { findEventFacts } from "#database/repositories/webhooks/explained.ts";
+import { listReplayJobs } from "#database/repositories/webhooks/replay-jobs.ts";
+import { findTenant } from "#database/repositories/tenants.ts";
+import { tenantRead } from "#database/transaction.ts";
+import { DISABLED_REASONS, ENDPOINT_STATES } from "#domain/endpoint-state.ts";
+import { found } from "#domain/errors.ts";
 import {
   Closed,
   Id,
@@ -38,9 +30,9 @@ import {
   PageQuery,
   Resource,
   Timestamp,
-} from "../../http/common.ts";
-import type { SignetServer } from "../../http/types.ts";
-import { DeliveryStats } from "../../webhooks/engine/delivery-stats.ts";
+} from "#http/common.ts";
+import type { SignetServer } from "#http/types.ts";
+import { DeliveryStats } from "#webhooks/engine/delivery-stats.ts";
 import { operation } from "../openapi/operation.ts";
 import { OperatorEvent, toOperatorEvent } from "../schemas/events.ts";
 import { nextCursor, readPage, toPage } from "../pagination.ts";
@@ -58,7 +50,7 @@ import { Health, presentHealth } from "../schemas/endpoints.ts";
 import { presentReplay, ReplayJob } from "../schemas/replays.ts";
 import type { AdminServices } from "./services.ts";
 import { shownUrl } from "./why/explanation.ts";
-import { presenter } from "../../http/present.ts";
+import { presenter } from "#http/present.ts";
 
 const OPERATION = { tag: "support", operator: "read", audits: "tenant.read" } as const;
 const ON_RECORD = " An entry `tenant.read` in the tenant's compliance log records the read.";

@@ -1,7 +1,7 @@
-import { found } from "../../domain/errors.ts";
+import { found } from "#domain/errors.ts";
 import { Type } from "typebox";
-import { findTenant, insertTenant, listTenants, TENANT_STATES } from "../../database/repositories/tenants.ts";
-import { newId } from "../../domain/ids.ts";
+import { findTenant, insertTenant, listTenants, TENANT_STATES } from "#database/repositories/tenants.ts";
+import { newId } from "#domain/ids.ts";
 import { readPage, toPage } from "../pagination.ts";
 import {
   Body,
@@ -18,11 +18,11 @@ import {
   Resource,
   TextLine,
   Timestamp,
-} from "../../http/common.ts";
+} from "#http/common.ts";
 import { operation } from "../openapi/operation.ts";
-import type { SignetServer } from "../../http/types.ts";
+import type { SignetServer } from "#http/types.ts";
 import type { AdminServices } from "./services.ts";
-import { presenter } from "../../http/present.ts";
+import { presenter } from "#http/present.ts";
 
 export const Tenant = Resource("Tenant", {
   id: Id("tenant"),

@@ -1,7 +1,7 @@
-import { findPrincipal, type PrincipalRow } from "../../database/repositories/tokens/principals.ts";
-import { type TenantRow, findTenant } from "../../database/repositories/tenants.ts";
-import type { Queryable } from "../../database/pool.ts";
-import { found, SignetError } from "../../domain/errors.ts";
+import { findPrincipal, type PrincipalRow } from "#database/repositories/tokens/principals.ts";
+import { type TenantRow, findTenant } from "#database/repositories/tenants.ts";
+import type { Queryable } from "#database/pool.ts";
+import { found, SignetError } from "#domain/errors.ts";
 
 /** Returns a tenant that can be changed. @throws SignetError NOT_FOUND, INVALID_STATE if it is erased */
 export async function tenantToChange(db: Queryable, id: string): Promise<TenantRow> {

@@ -4,10 +4,10 @@ import {
   type DayOfUsage,
   readUsage,
   readUsagePage,
-} from "../../database/repositories/webhooks/delivery-counts.ts";
-import { invalidParameters, SignetError } from "../../domain/errors.ts";
-import { Closed, Id, Page, PageQuery } from "../../http/common.ts";
-import type { SignetServer } from "../../http/types.ts";
+} from "#database/repositories/webhooks/delivery-counts.ts";
+import { invalidParameters, SignetError } from "#domain/errors.ts";
+import { Closed, Id, Page, PageQuery } from "#http/common.ts";
+import type { SignetServer } from "#http/types.ts";
 import { operation } from "../openapi/operation.ts";
 import { nextCursor, readPage } from "../pagination.ts";
 import { CSV_EXAMPLE, sendUsage, Usage, UsageQuery, usageSpan } from "../usage.ts";

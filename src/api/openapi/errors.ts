@@ -1,14 +1,8 @@
 /** The errors of each operation, with an example of each code (security decisions J). */
-import {
-  ERROR_CATALOGUE,
-  type ErrorCode,
-  errorSlug,
-  SignetError,
-  validationFailed,
-} from "../../domain/errors.ts";
-import { OAUTH_PATHS, oauthErrorBody } from "../../http/oauth-error.ts";
-import { PROBLEM_JSON, problemDocument } from "../../http/problem.ts";
-import { ERROR_DESCRIPTIONS } from "../../http/error-descriptions.ts";
+import { ERROR_CATALOGUE, type ErrorCode, errorSlug, SignetError, validationFailed } from "#domain/errors.ts";
+import { OAUTH_PATHS, oauthErrorBody } from "#http/oauth-error.ts";
+import { PROBLEM_JSON, problemDocument } from "#http/problem.ts";
+import { ERROR_DESCRIPTIONS } from "#http/error-descriptions.ts";
 
 const REQUEST_ID = "req_01jd3c5xq8m2v7k9r4t6w0zy";
 

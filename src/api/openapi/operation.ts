@@ -1,7 +1,7 @@
 /** Declares a route of the API: who may call it, its schemas, and its texts for the OpenAPI document. */
 import type { FastifyContextConfig } from "fastify";
 import type { TSchema } from "typebox";
-import type { ErrorCode } from "../../domain/errors.ts";
+import type { ErrorCode } from "#domain/errors.ts";
 import type { DocumentedSchema } from "./examples.ts";
 import type { Sdk } from "./sdk.ts";
 

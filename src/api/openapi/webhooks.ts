@@ -1,6 +1,6 @@
 /** The `webhooks` section of the OpenAPI document: the requests that receivers get (contract 6.3). */
-import { ATTEMPT_MAX, RETRY_WINDOW_HOURS } from "../../domain/retry-schedule.ts";
-import { DISABLED_REASONS } from "../../domain/endpoint-state.ts";
+import { ATTEMPT_MAX, RETRY_WINDOW_HOURS } from "#domain/retry-schedule.ts";
+import { DISABLED_REASONS } from "#domain/endpoint-state.ts";
 import { inPascalCase } from "./components.ts";
 import { exampleOf, type DocumentedSchema } from "./examples.ts";
 

@@ -3,8 +3,8 @@ import { readFile } from "node:fs/promises";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { gunzip } from "node:zlib";
-import { makeDocument, onceMade, sendDocument } from "../../http/public-document.ts";
-import type { SignetServer } from "../../http/types.ts";
+import { makeDocument, onceMade, sendDocument } from "#http/public-document.ts";
+import type { SignetServer } from "#http/types.ts";
 
 const SCRIPT = fileURLToPath(new URL("../vendor/scalar.js.gz", import.meta.url));
 

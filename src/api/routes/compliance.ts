@@ -1,7 +1,7 @@
 /** The compliance log for tenants: their own entries, and proofs that the log is unchanged. */
-import type { Pool, Queryable } from "../../database/pool.ts";
-import { listEntries } from "../../database/repositories/compliance-entries.ts";
-import { tenantTransaction } from "../../database/transaction.ts";
+import type { Pool, Queryable } from "#database/pool.ts";
+import { listEntries } from "#database/repositories/compliance-entries.ts";
+import { tenantTransaction } from "#database/transaction.ts";
 import {
   consistencyProof,
   entriesPage,
@@ -12,10 +12,10 @@ import {
   requireEntry,
   sendCheckpoint,
 } from "../compliance-reads.ts";
-import { Closed, Page, PageQuery } from "../../http/common.ts";
+import { Closed, Page, PageQuery } from "#http/common.ts";
 import { Entry, presentEntryWithBytes } from "../schemas/compliance.ts";
 import { operation } from "../openapi/operation.ts";
-import type { SignetServer } from "../../http/types.ts";
+import type { SignetServer } from "#http/types.ts";
 
 const OPERATION = { tag: "compliance", home: true, scopes: ["compliance:read"] } as const;
 

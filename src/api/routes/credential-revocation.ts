@@ -1,13 +1,13 @@
 /** Emergency revocation of what belongs to a tenant, in one call: by a credential's id, or by whatever leaked. */
-import type { Pool } from "../../database/pool.ts";
-import { tenantTransaction } from "../../database/transaction.ts";
-import { noSuch } from "../../domain/errors.ts";
-import type { RevocationServices } from "../../revocation/receipts.ts";
-import { revoke } from "../../revocation/revoke.ts";
-import { Body } from "../../http/common.ts";
-import { findLeak, type LeakServices } from "../../tokens/leaks/find-leak.ts";
-import { recognizeLeak } from "../../tokens/leaks/recognize-leak.ts";
-import { revokeLeak } from "../../tokens/leaks/revoke-leak.ts";
+import type { Pool } from "#database/pool.ts";
+import { tenantTransaction } from "#database/transaction.ts";
+import { noSuch } from "#domain/errors.ts";
+import type { RevocationServices } from "#revocation/receipts.ts";
+import { revoke } from "#revocation/revoke.ts";
+import { Body } from "#http/common.ts";
+import { findLeak, type LeakServices } from "#tokens/leaks/find-leak.ts";
+import { recognizeLeak } from "#tokens/leaks/recognize-leak.ts";
+import { revokeLeak } from "#tokens/leaks/revoke-leak.ts";
 import { CredentialParams } from "../schemas/credentials.ts";
 import {
   LeakReceipt,
@@ -19,7 +19,7 @@ import {
   RevocationRequest,
 } from "../schemas/revocations.ts";
 import { operation } from "../openapi/operation.ts";
-import type { SignetServer } from "../../http/types.ts";
+import type { SignetServer } from "#http/types.ts";
 
 export function registerCredentialRevocation(
   server: SignetServer,

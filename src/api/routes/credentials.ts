@@ -4,23 +4,14 @@ import {
   findTenantCredential,
   listTenantCredentials,
   listVersions,
-} from "../../database/repositories/tokens/credentials.ts";
-import { tenantTransaction } from "../../database/transaction.ts";
-import { found } from "../../domain/errors.ts";
+} from "#database/repositories/tokens/credentials.ts";
+import { tenantTransaction } from "#database/transaction.ts";
+import { found } from "#domain/errors.ts";
 import { NewCredential } from "../new-credential.ts";
 import { createTenantCredential, type TenantCredentialServices } from "../replace-credential.ts";
 import { readPage, toPage } from "../pagination.ts";
-import { repeatableRequest } from "../../http/repeatable.ts";
-import {
-  Body,
-  Closed,
-  Id,
-  IdempotencyHeaders,
-  Nullable,
-  Page,
-  PageQuery,
-  Resource,
-} from "../../http/common.ts";
+import { repeatableRequest } from "#http/repeatable.ts";
+import { Body, Closed, Id, IdempotencyHeaders, Nullable, Page, PageQuery, Resource } from "#http/common.ts";
 import {
   Credential,
   CredentialParams,
@@ -30,7 +21,7 @@ import {
   SecretVersions,
 } from "../schemas/credentials.ts";
 import { operation } from "../openapi/operation.ts";
-import type { SignetServer } from "../../http/types.ts";
+import type { SignetServer } from "#http/types.ts";
 
 /** Maximum overlap of a credential with its replacement: 30 days, in seconds. */
 const OVERLAP_SECONDS_MAX = 2_592_000;

@@ -1,17 +1,17 @@
 /** The dead-letter queue and replay (contract 3 and 4). */
-import { ATTEMPT_MAX, DEAD_LETTER_DAYS } from "../../domain/retry-schedule.ts";
+import { ATTEMPT_MAX, DEAD_LETTER_DAYS } from "#domain/retry-schedule.ts";
 import { Readable } from "node:stream";
 import type { FastifyReply } from "fastify";
-import { QUEUE_PLACE } from "../../database/repositories/webhooks/deliveries.ts";
-import type { DeliveryFilter } from "../../database/repositories/webhooks/delivery-filter.ts";
-import type { DeadLetter, DeliveryService } from "../../webhooks/engine/delivery-service.ts";
-import { SignetError, tooManyRequests } from "../../domain/errors.ts";
-import { Shares } from "../../domain/shares.ts";
-import type { RevocableToken } from "../../revocation/deny-list.ts";
-import { callerOf } from "../../http/caller.ts";
+import { QUEUE_PLACE } from "#database/repositories/webhooks/deliveries.ts";
+import type { DeliveryFilter } from "#database/repositories/webhooks/delivery-filter.ts";
+import type { DeadLetter, DeliveryService } from "#webhooks/engine/delivery-service.ts";
+import { SignetError, tooManyRequests } from "#domain/errors.ts";
+import { Shares } from "#domain/shares.ts";
+import type { RevocableToken } from "#revocation/deny-list.ts";
+import { callerOf } from "#http/caller.ts";
 import { nextCursor, readPage, toPage } from "../pagination.ts";
-import { rawPage, sendRaw } from "../../http/raw-json.ts";
-import { Closed, IdParams, MetadataQuery, Page, PageQuery } from "../../http/common.ts";
+import { rawPage, sendRaw } from "#http/raw-json.ts";
+import { Closed, IdParams, MetadataQuery, Page, PageQuery } from "#http/common.ts";
 import {
   DeadLetter as DeadLetterSchema,
   DeadLetterGroup,
@@ -25,11 +25,11 @@ import {
   toDelivery,
 } from "../schemas/deliveries.ts";
 import { operation } from "../openapi/operation.ts";
-import type { SignetServer } from "../../http/types.ts";
-import { breakOffUnlessAdmitted, type IsAdmitted } from "../../http/while-admitted.ts";
+import type { SignetServer } from "#http/types.ts";
+import { breakOffUnlessAdmitted, type IsAdmitted } from "#http/while-admitted.ts";
 import { deliveryFilter } from "./deliveries.ts";
 import { toStoredEventJson } from "./events.ts";
-import type { Timers } from "../../domain/clock.ts";
+import type { Timers } from "#domain/clock.ts";
 
 function deadLetterJson({ delivery, event }: DeadLetter): string {
   return toDeadLetterJson(delivery, { event: event === null ? "null" : toStoredEventJson(event) });

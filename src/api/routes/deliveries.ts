@@ -1,15 +1,15 @@
 /** Deliveries and their attempts (contract 4.8). */
-import { ATTEMPT_MAX } from "../../domain/retry-schedule.ts";
+import { ATTEMPT_MAX } from "#domain/retry-schedule.ts";
 import type { Static } from "typebox";
-import type { DeliveryFilter } from "../../database/repositories/webhooks/delivery-filter.ts";
-import type { DeliveryService } from "../../webhooks/engine/delivery-service.ts";
-import { querySpan } from "../../http/instants.ts";
-import { callerOf } from "../../http/caller.ts";
+import type { DeliveryFilter } from "#database/repositories/webhooks/delivery-filter.ts";
+import type { DeliveryService } from "#webhooks/engine/delivery-service.ts";
+import { querySpan } from "#http/instants.ts";
+import { callerOf } from "#http/caller.ts";
 import { nextCursor, readPage, toPage } from "../pagination.ts";
-import { Closed, IdParams, Page, PageQuery } from "../../http/common.ts";
+import { Closed, IdParams, Page, PageQuery } from "#http/common.ts";
 import { Attempt, Delivery, DeliveryQuery, toAttempt, toDelivery } from "../schemas/deliveries.ts";
 import { operation } from "../openapi/operation.ts";
-import type { SignetServer } from "../../http/types.ts";
+import type { SignetServer } from "#http/types.ts";
 
 const Query = Closed(DeliveryQuery);
 /** The key of an attempt in a cursor: its cycle and its number. */

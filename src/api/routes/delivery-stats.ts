@@ -1,11 +1,11 @@
 /** Statistics of deliveries (contract 4.11). */
 import { Type } from "typebox";
-import type { DeliveryService } from "../../webhooks/engine/delivery-service.ts";
-import { Closed, Nullable, Resource, Timestamp } from "../../http/common.ts";
+import type { DeliveryService } from "#webhooks/engine/delivery-service.ts";
+import { Closed, Nullable, Resource, Timestamp } from "#http/common.ts";
 import { DeliveryQuery } from "../schemas/deliveries.ts";
 import { operation } from "../openapi/operation.ts";
-import type { SignetServer } from "../../http/types.ts";
-import { presenter } from "../../http/present.ts";
+import type { SignetServer } from "#http/types.ts";
+import { presenter } from "#http/present.ts";
 
 const Latency = Nullable(
   Type.Integer({ description: "Milliseconds from acceptance to acknowledgement; null without deliveries" }),

@@ -1,6 +1,6 @@
 /** The stream of changing deliveries (contract 4.11). */
-import { TOKEN_LIFETIME_SECONDS } from "../../tokens/oauth/access-token.ts";
-import type { RevocableToken } from "../../revocation/deny-list.ts";
+import { TOKEN_LIFETIME_SECONDS } from "#tokens/oauth/access-token.ts";
+import type { RevocableToken } from "#revocation/deny-list.ts";
 import {
   EVENT_STREAM,
   PositionHeaders,
@@ -9,7 +9,7 @@ import {
   type StreamingServices,
 } from "../delivery-stream.ts";
 import { operation } from "../openapi/operation.ts";
-import type { SignetServer } from "../../http/types.ts";
+import type { SignetServer } from "#http/types.ts";
 
 const MS_PER_S = 1_000;
 

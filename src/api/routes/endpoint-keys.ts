@@ -3,25 +3,17 @@
  * endpoint, or of all endpoints of a tenant. The route is public: anybody with the id may read the keys.
  */
 import { Type } from "typebox";
-import type { Pool } from "../../database/pool.ts";
-import {
-  type EndpointPublicKey,
-  findPublicKeys,
-} from "../../database/repositories/endpoints/endpoint-secrets.ts";
-import { putBounded } from "../../domain/bounded-map.ts";
-import type { Clock } from "../../domain/clock.ts";
-import { SignetError } from "../../domain/errors.ts";
-import { JWKS_MAX_AGE_SECONDS } from "../../tokens/oauth/jwks.ts";
-import type { FruitlessLookups } from "../../http/rate-limits/fruitless-lookups.ts";
-import {
-  ANY_ORIGIN,
-  makeJsonDocument,
-  type PublicDocument,
-  sendDocument,
-} from "../../http/public-document.ts";
-import { Closed, Takes } from "../../http/common.ts";
+import type { Pool } from "#database/pool.ts";
+import { type EndpointPublicKey, findPublicKeys } from "#database/repositories/endpoints/endpoint-secrets.ts";
+import { putBounded } from "#domain/bounded-map.ts";
+import type { Clock } from "#domain/clock.ts";
+import { SignetError } from "#domain/errors.ts";
+import { JWKS_MAX_AGE_SECONDS } from "#tokens/oauth/jwks.ts";
+import type { FruitlessLookups } from "#http/rate-limits/fruitless-lookups.ts";
+import { ANY_ORIGIN, makeJsonDocument, type PublicDocument, sendDocument } from "#http/public-document.ts";
+import { Closed, Takes } from "#http/common.ts";
 import { operation } from "../openapi/operation.ts";
-import type { SignetServer } from "../../http/types.ts";
+import type { SignetServer } from "#http/types.ts";
 
 const ID = /^(?:ep|ten)_[0-9a-z]{24}$/;
 /** Maximum keys per document. A tenant with more must read the documents of its endpoints. */

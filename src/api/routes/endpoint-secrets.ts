@@ -1,17 +1,17 @@
 /** The secret of an endpoint: state, settings and rotation (security decisions F). */
-import type { Pepper } from "../../crypto/pepper.ts";
-import type { Pool } from "../../database/pool.ts";
-import { tenantTransaction } from "../../database/transaction.ts";
+import type { Pepper } from "#crypto/pepper.ts";
+import type { Pool } from "#database/pool.ts";
+import { tenantTransaction } from "#database/transaction.ts";
 import {
   activateSecret,
   type EndpointSecretServices,
   rotateSecret,
   secretsOf,
-} from "../../webhooks/endpoints/endpoint-secrets.ts";
-import { changeSecretSettings } from "../../webhooks/endpoints/secret-settings.ts";
-import { callerOf } from "../../http/caller.ts";
-import { answerOnce, repeatableRequest } from "../../http/repeatable.ts";
-import { IdempotencyHeaders, IdParams } from "../../http/common.ts";
+} from "#webhooks/endpoints/endpoint-secrets.ts";
+import { changeSecretSettings } from "#webhooks/endpoints/secret-settings.ts";
+import { callerOf } from "#http/caller.ts";
+import { answerOnce, repeatableRequest } from "#http/repeatable.ts";
+import { IdempotencyHeaders, IdParams } from "#http/common.ts";
 import {
   EndpointSecrets,
   presentSecrets,
@@ -21,7 +21,7 @@ import {
   SecretSettings,
 } from "../schemas/endpoint-secrets.ts";
 import { operation } from "../openapi/operation.ts";
-import type { SignetServer } from "../../http/types.ts";
+import type { SignetServer } from "#http/types.ts";
 
 const PATH = "/v1/webhooks/endpoints/:id/secret";
 /** The schema's default overlap. A POST without a body counts as one with an empty body. */

@@ -1,25 +1,17 @@
 /** Webhook endpoints (contract 2 and 4). */
-import { DEAD_LETTER_DAYS } from "../../domain/retry-schedule.ts";
+import { DEAD_LETTER_DAYS } from "#domain/retry-schedule.ts";
 import type { FastifyReply } from "fastify";
 import { Type } from "typebox";
-import type { Endpoint as EndpointRow } from "../../database/repositories/endpoints/endpoints.ts";
-import type { ReportedActivity } from "../../database/repositories/webhooks/delivery-counts.ts";
-import type { EndpointService } from "../../webhooks/endpoints/endpoint-service.ts";
-import { SHOWN_HEALTHS } from "../../domain/endpoint-health.ts";
-import { ENDPOINT_STATES } from "../../domain/endpoint-state.ts";
-import { callerOf } from "../../http/caller.ts";
+import type { Endpoint as EndpointRow } from "#database/repositories/endpoints/endpoints.ts";
+import type { ReportedActivity } from "#database/repositories/webhooks/delivery-counts.ts";
+import type { EndpointService } from "#webhooks/endpoints/endpoint-service.ts";
+import { SHOWN_HEALTHS } from "#domain/endpoint-health.ts";
+import { ENDPOINT_STATES } from "#domain/endpoint-state.ts";
+import { callerOf } from "#http/caller.ts";
 import { changesOf, registrationHash, settingsOf } from "../endpoint-settings.ts";
 import { readPage, toPage } from "../pagination.ts";
-import { rawPage, sendRaw } from "../../http/raw-json.ts";
-import {
-  Closed,
-  IdempotencyHeaders,
-  IdParams,
-  MetadataQuery,
-  OneOf,
-  Page,
-  PageQuery,
-} from "../../http/common.ts";
+import { rawPage, sendRaw } from "#http/raw-json.ts";
+import { Closed, IdempotencyHeaders, IdParams, MetadataQuery, OneOf, Page, PageQuery } from "#http/common.ts";
 import {
   Endpoint,
   EndpointPatch,
@@ -32,7 +24,7 @@ import {
 import { Delivery, toDelivery } from "../schemas/deliveries.ts";
 import { EVENT_DATA_DEPTH } from "../schemas/events.ts";
 import { operation } from "../openapi/operation.ts";
-import type { SignetServer } from "../../http/types.ts";
+import type { SignetServer } from "#http/types.ts";
 
 export function registerEndpointRoutes(server: SignetServer, endpoints: EndpointService): void {
   registerRegistration(server, endpoints);

@@ -1,17 +1,17 @@
 /** `/errors/{slug}`: the target of a problem document's `type`, as JSON or, if the client prefers it, as HTML. */
 import { Type } from "typebox";
-import { ERROR_CATALOGUE, type ErrorCode, errorSlug, SignetError } from "../../domain/errors.ts";
-import { prefersHtml } from "../../http/accept.ts";
-import { ERROR_DESCRIPTIONS } from "../../http/error-descriptions.ts";
-import { Closed } from "../../http/common.ts";
+import { ERROR_CATALOGUE, type ErrorCode, errorSlug, SignetError } from "#domain/errors.ts";
+import { prefersHtml } from "#http/accept.ts";
+import { ERROR_DESCRIPTIONS } from "#http/error-descriptions.ts";
+import { Closed } from "#http/common.ts";
 import {
   ANY_ORIGIN,
   makeDocument,
   makeJsonDocument,
   type PublicDocument,
   sendDocument,
-} from "../../http/public-document.ts";
-import type { SignetServer } from "../../http/types.ts";
+} from "#http/public-document.ts";
+import type { SignetServer } from "#http/types.ts";
 
 const CODES = new Map((Object.keys(ERROR_CATALOGUE) as ErrorCode[]).map((code) => [errorSlug(code), code]));
 

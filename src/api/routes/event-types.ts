@@ -1,12 +1,12 @@
 /** The catalogue of event types (docs/event-types.md). */
 import { type Static, Type } from "typebox";
-import type { EventTypeChange, EventTypeService } from "../../webhooks/event-types/event-type-service.ts";
-import { isReservedType, RESERVED_TYPE_PROBLEM } from "../../domain/own-event-types.ts";
-import { SCHEMA_DEPTH } from "../../webhooks/event-types/schema-gate.ts";
-import { validationFailed } from "../../domain/errors.ts";
+import type { EventTypeChange, EventTypeService } from "#webhooks/event-types/event-type-service.ts";
+import { isReservedType, RESERVED_TYPE_PROBLEM } from "#domain/own-event-types.ts";
+import { SCHEMA_DEPTH } from "#webhooks/event-types/schema-gate.ts";
+import { validationFailed } from "#domain/errors.ts";
 import { readPage, toPage } from "../pagination.ts";
-import { rawPage, sendRaw } from "../../http/raw-json.ts";
-import { Closed, Page, PageQuery } from "../../http/common.ts";
+import { rawPage, sendRaw } from "#http/raw-json.ts";
+import { Closed, Page, PageQuery } from "#http/common.ts";
 import { EVENT_TYPE } from "../schemas/endpoints.ts";
 import {
   CataloguedType,
@@ -18,7 +18,7 @@ import {
   toSchemaJson,
 } from "../schemas/event-types.ts";
 import { operation } from "../openapi/operation.ts";
-import type { SignetServer } from "../../http/types.ts";
+import type { SignetServer } from "#http/types.ts";
 
 const PATH = "/v1/webhooks/event-types";
 /** Maximum body size, in bytes: a schema of 64 KiB and examples. */

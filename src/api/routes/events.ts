@@ -1,17 +1,17 @@
 /** Publishes and reads events, and erases their content (contract 6.1). */
 import { Type } from "typebox";
-import type { EventService, OpenEvent } from "../../webhooks/ingest/event-service.ts";
-import { callerOf } from "../../http/caller.ts";
-import { Instant, querySpan } from "../../http/instants.ts";
+import type { EventService, OpenEvent } from "#webhooks/ingest/event-service.ts";
+import { callerOf } from "#http/caller.ts";
+import { Instant, querySpan } from "#http/instants.ts";
 import { nextCursor, readPage } from "../pagination.ts";
-import { rawPage, sendRaw } from "../../http/raw-json.ts";
-import { Closed, IdParams, Page, PageQuery } from "../../http/common.ts";
+import { rawPage, sendRaw } from "#http/raw-json.ts";
+import { Closed, IdParams, Page, PageQuery } from "#http/common.ts";
 import { EventType } from "../schemas/endpoints.ts";
 import { SourceId, StoredEvent as StoredEventSchema } from "../schemas/events.ts";
 import { operation } from "../openapi/operation.ts";
-import type { SignetServer } from "../../http/types.ts";
+import type { SignetServer } from "#http/types.ts";
 import { type PublishingServices, registerPublishing } from "./publishing.ts";
-import { jsonPresenter } from "../../http/present.ts";
+import { jsonPresenter } from "#http/present.ts";
 
 const storedEventJson = jsonPresenter(StoredEventSchema, "data");
 

@@ -1,10 +1,10 @@
 /** Grades of receivers (docs/grader.md). */
-import type { GradeService } from "../../webhooks/grader/grade-service.ts";
+import type { GradeService } from "#webhooks/grader/grade-service.ts";
 import { readPage, toPage } from "../pagination.ts";
-import { Closed, IdParams, Page, PageQuery } from "../../http/common.ts";
+import { Closed, IdParams, Page, PageQuery } from "#http/common.ts";
 import { Grade, GradeParams, GradeSummary, presentGrade, presentGradeSummary } from "../schemas/grades.ts";
 import { operation } from "../openapi/operation.ts";
-import type { SignetServer } from "../../http/types.ts";
+import type { SignetServer } from "#http/types.ts";
 
 export function registerGradeRoutes(server: SignetServer, grades: GradeService): void {
   server.post(

@@ -1,7 +1,7 @@
 /** Requests of the OAuth endpoints: raw bytes, since these endpoints also parse forms, and their own error format. */
 import type { FastifyRequest } from "fastify";
 import { Type } from "typebox";
-import type { TokenRequest } from "../../tokens/oauth/token.ts";
+import type { TokenRequest } from "#tokens/oauth/token.ts";
 
 /** What the declarations of the OAuth endpoints share. They validate query and body, for the OAuth error format. */
 export const OAUTH_ENDPOINT = {

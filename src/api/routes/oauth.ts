@@ -1,22 +1,22 @@
 /** The HTTP routes of the OAuth endpoints and documents; src/tokens/oauth implements them. */
-import { Resource } from "../../http/common.ts";
+import { Resource } from "#http/common.ts";
 import { Type } from "typebox";
-import { SignetError } from "../../domain/errors.ts";
-import { JWKS_MAX_AGE_SECONDS, jsonWebKeySet } from "../../tokens/oauth/jwks.ts";
-import type { KeyStore } from "../../tokens/signing-keys/key-store.ts";
-import { authorizationServerMetadata, type MetadataOptions } from "../../tokens/oauth/metadata.ts";
-import { OAUTH_HEADERS } from "../../http/oauth-error.ts";
-import { issueToken, type TokenServices } from "../../tokens/oauth/token.ts";
-import type { ScopeGuard } from "../../tokens/guards/authentication.ts";
+import { SignetError } from "#domain/errors.ts";
+import { JWKS_MAX_AGE_SECONDS, jsonWebKeySet } from "#tokens/oauth/jwks.ts";
+import type { KeyStore } from "#tokens/signing-keys/key-store.ts";
+import { authorizationServerMetadata, type MetadataOptions } from "#tokens/oauth/metadata.ts";
+import { OAUTH_HEADERS } from "#http/oauth-error.ts";
+import { issueToken, type TokenServices } from "#tokens/oauth/token.ts";
+import type { ScopeGuard } from "#tokens/guards/authentication.ts";
 import {
   ANY_ORIGIN,
   makeJsonDocument,
   onceMade,
   type PublicDocument,
   sendDocument,
-} from "../../http/public-document.ts";
+} from "#http/public-document.ts";
 import { operation } from "../openapi/operation.ts";
-import type { SignetServer } from "../../http/types.ts";
+import type { SignetServer } from "#http/types.ts";
 import { DOCUMENTED_TOKEN_REQUEST, EXAMPLE_CLIENT, OAUTH_ENDPOINT, tokenRequest } from "./oauth-requests.ts";
 import { registerTokenStatusRoutes, type TokenStatusServices } from "./token-status.ts";
 

@@ -1,14 +1,14 @@
 /** One-time sign-in links for the portal (docs/portal.md). */
 import type { FastifyRequest } from "fastify";
 import { type Static, Type } from "typebox";
-import { SCOPES_MAX } from "../../domain/scopes.ts";
-import { scopeViolation } from "../../http/bearer-errors.ts";
-import { LINK_LIFE_MAX, type PortalSessions, SIGN_IN_SCOPE } from "../../tokens/portal-sessions.ts";
-import { callerOf } from "../../http/caller.ts";
-import { operationOf } from "../../tokens/guards/authentication.ts";
-import { Body, Resource, Scope, Timestamp } from "../../http/common.ts";
+import { SCOPES_MAX } from "#domain/scopes.ts";
+import { scopeViolation } from "#http/bearer-errors.ts";
+import { LINK_LIFE_MAX, type PortalSessions, SIGN_IN_SCOPE } from "#tokens/portal-sessions.ts";
+import { callerOf } from "#http/caller.ts";
+import { operationOf } from "#tokens/guards/authentication.ts";
+import { Body, Resource, Scope, Timestamp } from "#http/common.ts";
 import { operation } from "../openapi/operation.ts";
-import type { SignetServer } from "../../http/types.ts";
+import type { SignetServer } from "#http/types.ts";
 
 const NewLink = Body("PortalLinkInput", {
   expires_in_seconds: Type.Optional(

@@ -1,27 +1,27 @@
 /** Producer secrets, with which credentials sign events: `/v1/credentials/{id}/signing-secret`. */
 import type { FastifyRequest } from "fastify";
 import { type Static, Type } from "typebox";
-import type { By } from "../../compliance/append-entry.ts";
-import type { Pepper } from "../../crypto/pepper.ts";
-import type { Pool, PoolClient } from "../../database/pool.ts";
-import { type CredentialRow, findTenantCredential } from "../../database/repositories/tokens/credentials.ts";
-import { findTenantPrincipal } from "../../database/repositories/tokens/principals.ts";
+import type { By } from "#compliance/append-entry.ts";
+import type { Pepper } from "#crypto/pepper.ts";
+import type { Pool, PoolClient } from "#database/pool.ts";
+import { type CredentialRow, findTenantCredential } from "#database/repositories/tokens/credentials.ts";
+import { findTenantPrincipal } from "#database/repositories/tokens/principals.ts";
 import {
   listProducerSecrets,
   type ProducerSecretRow,
-} from "../../database/repositories/tokens/producer-secrets.ts";
-import { tenantTransaction } from "../../database/transaction.ts";
-import { found } from "../../domain/errors.ts";
-import { scopeViolation } from "../../http/bearer-errors.ts";
+} from "#database/repositories/tokens/producer-secrets.ts";
+import { tenantTransaction } from "#database/transaction.ts";
+import { found } from "#domain/errors.ts";
+import { scopeViolation } from "#http/bearer-errors.ts";
 import {
   isGood,
   createProducerSecret,
   revokeProducerSecretVersions,
   setSignatureRequired,
   type ProducerSecretServices,
-} from "../../tokens/producers/producer-secrets.ts";
-import { operationOf } from "../../tokens/guards/authentication.ts";
-import { answerOnce, repeatableRequest } from "../../http/repeatable.ts";
+} from "#tokens/producers/producer-secrets.ts";
+import { operationOf } from "#tokens/guards/authentication.ts";
+import { answerOnce, repeatableRequest } from "#http/repeatable.ts";
 import {
   Body,
   IdempotencyHeaders,
@@ -32,12 +32,12 @@ import {
   Resource,
   TextLine,
   Timestamp,
-} from "../../http/common.ts";
+} from "#http/common.ts";
 import { Credential, presentCredential } from "../schemas/credentials.ts";
-import type { Receipts } from "../../revocation/receipts.ts";
+import type { Receipts } from "#revocation/receipts.ts";
 import { operation } from "../openapi/operation.ts";
-import type { SignetServer } from "../../http/types.ts";
-import { presenter } from "../../http/present.ts";
+import type { SignetServer } from "#http/types.ts";
+import { presenter } from "#http/present.ts";
 
 /** Maximum overlap: a week, in seconds, as for an endpoint's secret. */
 const OVERLAP_SECONDS_MAX = 604_800;

@@ -2,25 +2,25 @@
 import { createHash } from "node:crypto";
 import type { FastifyRequest } from "fastify";
 import { type Static, Type } from "typebox";
-import type { Pool } from "../../database/pool.ts";
-import { type EventKey, EVENTS_ROUTE, findTenantState } from "../../database/repositories/webhooks/events.ts";
-import { principalKey, signedKey, sourceKey } from "../../database/repositories/idempotency.ts";
+import type { Pool } from "#database/pool.ts";
+import { type EventKey, EVENTS_ROUTE, findTenantState } from "#database/repositories/webhooks/events.ts";
+import { principalKey, signedKey, sourceKey } from "#database/repositories/idempotency.ts";
 import {
   type AcceptedEvent as Accepted,
   type IncomingEvent,
   type Ingest,
   isIdReused,
-} from "../../webhooks/ingest/ingest.ts";
-import type { NotePlatformPublishing } from "../../webhooks/ingest/platform-publishing.ts";
-import { scopeViolation } from "../../http/bearer-errors.ts";
-import { isReservedType, RESERVED_TYPE_PROBLEM } from "../../domain/own-event-types.ts";
-import { noteRefusedRequest, publishRefusals } from "../../http/rate-limits/publish-refusals.ts";
-import type { TenantLimits } from "../../http/rate-limits/tenant-limits.ts";
-import { type FieldProblem, SignetError, validationFailed } from "../../domain/errors.ts";
-import { type Cells, EVERY_REGION, requireOwnCell } from "../../domain/regions.ts";
-import { bodyInstant } from "../../http/instants.ts";
-import { sendRaw } from "../../http/raw-json.ts";
-import { IdempotencyHeaders, Named, Resource } from "../../http/common.ts";
+} from "#webhooks/ingest/ingest.ts";
+import type { NotePlatformPublishing } from "#webhooks/ingest/platform-publishing.ts";
+import { scopeViolation } from "#http/bearer-errors.ts";
+import { isReservedType, RESERVED_TYPE_PROBLEM } from "#domain/own-event-types.ts";
+import { noteRefusedRequest, publishRefusals } from "#http/rate-limits/publish-refusals.ts";
+import type { TenantLimits } from "#http/rate-limits/tenant-limits.ts";
+import { type FieldProblem, SignetError, validationFailed } from "#domain/errors.ts";
+import { type Cells, EVERY_REGION, requireOwnCell } from "#domain/regions.ts";
+import { bodyInstant } from "#http/instants.ts";
+import { sendRaw } from "#http/raw-json.ts";
+import { IdempotencyHeaders, Named, Resource } from "#http/common.ts";
 import {
   AcceptedEvent,
   BATCH_MAX,
@@ -30,11 +30,11 @@ import {
   NewEvent,
   PUBLISHING_METHODS,
 } from "../schemas/events.ts";
-import { nextTurn } from "../../runtime/slices.ts";
-import { decorateSignedRequests } from "../../tokens/guards/ingress-validator.ts";
+import { nextTurn } from "#runtime/slices.ts";
+import { decorateSignedRequests } from "#tokens/guards/ingress-validator.ts";
 import { operation } from "../openapi/operation.ts";
-import type { SignetServer } from "../../http/types.ts";
-import { compileValidator, createValueCheck } from "../../http/validation.ts";
+import type { SignetServer } from "#http/types.ts";
+import { compileValidator, createValueCheck } from "#http/validation.ts";
 
 /** Events of a batch that are handled in a turn of the event loop: a thousand would delay other requests by 20 ms. */
 const EVENTS_PER_TURN = 64;

@@ -1,17 +1,17 @@
 /** Replays as durable jobs: of many deliveries or dead letters, or of the events that an endpoint missed. */
-import { ATTEMPT_MAX } from "../../domain/retry-schedule.ts";
+import { ATTEMPT_MAX } from "#domain/retry-schedule.ts";
 import type { FastifyReply, FastifyRequest } from "fastify";
-import type { Pool } from "../../database/pool.ts";
-import type { Counted, DeadLetterSelection } from "../../database/repositories/webhooks/replay-items.ts";
-import type { ReplayJob as ReplayJobRow } from "../../database/repositories/webhooks/replay-jobs.ts";
-import { tenantTransaction } from "../../database/transaction.ts";
-import { validationFailed } from "../../domain/errors.ts";
-import { REPLAY_RATE, type ReplayRequest, type ReplayService } from "../../webhooks/replay/replay-service.ts";
-import { callerOf } from "../../http/caller.ts";
-import { bodySpan } from "../../http/instants.ts";
+import type { Pool } from "#database/pool.ts";
+import type { Counted, DeadLetterSelection } from "#database/repositories/webhooks/replay-items.ts";
+import type { ReplayJob as ReplayJobRow } from "#database/repositories/webhooks/replay-jobs.ts";
+import { tenantTransaction } from "#database/transaction.ts";
+import { validationFailed } from "#domain/errors.ts";
+import { REPLAY_RATE, type ReplayRequest, type ReplayService } from "#webhooks/replay/replay-service.ts";
+import { callerOf } from "#http/caller.ts";
+import { bodySpan } from "#http/instants.ts";
 import { nextCursor, readPage, toPage } from "../pagination.ts";
-import { answerOnce, repeatableRequest, type RepeatableServices } from "../../http/repeatable.ts";
-import { Closed, IdempotencyHeaders, IdParams, Page, PageQuery } from "../../http/common.ts";
+import { answerOnce, repeatableRequest, type RepeatableServices } from "#http/repeatable.ts";
+import { Closed, IdempotencyHeaders, IdParams, Page, PageQuery } from "#http/common.ts";
 import {
   ItemQuery,
   NewMissingReplay,
@@ -29,7 +29,7 @@ import {
   outcomesOf,
 } from "../schemas/replays.ts";
 import { operation } from "../openapi/operation.ts";
-import type { SignetServer } from "../../http/types.ts";
+import type { SignetServer } from "#http/types.ts";
 import { deliveryFilter } from "./deliveries.ts";
 
 const PATH = "/v1/webhooks/replays";

@@ -1,8 +1,8 @@
 /** `/`: in development a page with links, otherwise a problem document that points to the documentation. */
-import { prefersHtml } from "../../http/accept.ts";
-import { makeDocument, sendDocument } from "../../http/public-document.ts";
-import { SignetError } from "../../domain/errors.ts";
-import type { SignetServer } from "../../http/types.ts";
+import { prefersHtml } from "#http/accept.ts";
+import { makeDocument, sendDocument } from "#http/public-document.ts";
+import { SignetError } from "#domain/errors.ts";
+import type { SignetServer } from "#http/types.ts";
 
 /** A page, with its headers. */
 export interface RootPage {

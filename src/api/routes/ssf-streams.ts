@@ -1,10 +1,10 @@
 /** The configuration of streams of security events (Shared Signals Framework 1.0 section 8.1.1). */
 import { type Static, Type } from "typebox";
-import type { Stream as StreamRow } from "../../database/repositories/webhooks/ssf-streams.ts";
-import { SignetError, validationFailed } from "../../domain/errors.ts";
-import { callerOf } from "../../http/caller.ts";
-import type { SignetServer } from "../../http/types.ts";
-import type { PushTarget, StreamService, StreamSettings } from "../../webhooks/ssf/stream-service.ts";
+import type { Stream as StreamRow } from "#database/repositories/webhooks/ssf-streams.ts";
+import { SignetError, validationFailed } from "#domain/errors.ts";
+import { callerOf } from "#http/caller.ts";
+import type { SignetServer } from "#http/types.ts";
+import type { PushTarget, StreamService, StreamSettings } from "#webhooks/ssf/stream-service.ts";
 import { operation } from "../openapi/operation.ts";
 import {
   EXAMPLE_STREAM,

@@ -1,11 +1,11 @@
 /** The transmitter of security events: OpenID Shared Signals Framework 1.0, with RFC 8935 and RFC 8936 (docs/ssf.md). */
-import { DEAD_LETTER_DAYS } from "../../domain/retry-schedule.ts";
+import { DEAD_LETTER_DAYS } from "#domain/retry-schedule.ts";
 import { Type } from "typebox";
-import { callerOf } from "../../http/caller.ts";
-import { ANY_ORIGIN, makeJsonDocument, onceMade, sendDocument } from "../../http/public-document.ts";
-import type { SignetServer } from "../../http/types.ts";
-import { POLL_SETS_MAX, type PollService } from "../../webhooks/ssf/poll.ts";
-import type { StreamService } from "../../webhooks/ssf/stream-service.ts";
+import { callerOf } from "#http/caller.ts";
+import { ANY_ORIGIN, makeJsonDocument, onceMade, sendDocument } from "#http/public-document.ts";
+import type { SignetServer } from "#http/types.ts";
+import { POLL_SETS_MAX, type PollService } from "#webhooks/ssf/poll.ts";
+import type { StreamService } from "#webhooks/ssf/stream-service.ts";
 import { operation } from "../openapi/operation.ts";
 import { registerStreamRoutes } from "./ssf-streams.ts";
 import {

@@ -3,13 +3,13 @@
  * they name nobody.
  */
 import { Type } from "typebox";
-import { isId } from "../../domain/ids.ts";
-import { nothingHere } from "../../domain/errors.ts";
-import { Closed } from "../../http/common.ts";
-import { ANY_ORIGIN, makeJsonDocument, sendDocument } from "../../http/public-document.ts";
-import type { FruitlessLookups } from "../../http/rate-limits/fruitless-lookups.ts";
-import type { SignetServer } from "../../http/types.ts";
-import type { StatusListDocuments } from "../../tokens/status-lists/documents.ts";
+import { isId } from "#domain/ids.ts";
+import { nothingHere } from "#domain/errors.ts";
+import { Closed } from "#http/common.ts";
+import { ANY_ORIGIN, makeJsonDocument, sendDocument } from "#http/public-document.ts";
+import type { FruitlessLookups } from "#http/rate-limits/fruitless-lookups.ts";
+import type { SignetServer } from "#http/types.ts";
+import type { StatusListDocuments } from "#tokens/status-lists/documents.ts";
 import { operation } from "../openapi/operation.ts";
 
 const EXAMPLE_LIST = "https://signet.example/.well-known/status-lists/stl_01jd3c5xq8m2v7k9r4t6w0zy";

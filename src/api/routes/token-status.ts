@@ -1,12 +1,12 @@
 /** The HTTP routes of token revocation and introspection; src/tokens/oauth implements them. */
-import { Resource } from "../../http/common.ts";
+import { Resource } from "#http/common.ts";
 import { Type } from "typebox";
-import { introspectToken, type IntrospectServices } from "../../tokens/oauth/introspect.ts";
-import { OAUTH_HEADERS } from "../../http/oauth-error.ts";
-import { revokeToken, type RevokeServices } from "../../tokens/oauth/revoke.ts";
-import type { ScopeGuard } from "../../tokens/guards/authentication.ts";
+import { introspectToken, type IntrospectServices } from "#tokens/oauth/introspect.ts";
+import { OAUTH_HEADERS } from "#http/oauth-error.ts";
+import { revokeToken, type RevokeServices } from "#tokens/oauth/revoke.ts";
+import type { ScopeGuard } from "#tokens/guards/authentication.ts";
 import { operation } from "../openapi/operation.ts";
-import type { SignetServer } from "../../http/types.ts";
+import type { SignetServer } from "#http/types.ts";
 import { DOCUMENTED_TOKEN_QUESTION, EXAMPLE_CLIENT, OAUTH_ENDPOINT, tokenRequest } from "./oauth-requests.ts";
 
 export type TokenStatusServices = RevokeServices & IntrospectServices;

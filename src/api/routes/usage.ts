@@ -1,8 +1,8 @@
 /** Usage of the tenant (docs/observability.md). */
-import type { DeliveryService } from "../../webhooks/engine/delivery-service.ts";
-import type { Clock } from "../../domain/clock.ts";
-import { Closed, List } from "../../http/common.ts";
-import type { SignetServer } from "../../http/types.ts";
+import type { DeliveryService } from "#webhooks/engine/delivery-service.ts";
+import type { Clock } from "#domain/clock.ts";
+import { Closed, List } from "#http/common.ts";
+import type { SignetServer } from "#http/types.ts";
 import { operation } from "../openapi/operation.ts";
 import { CSV_EXAMPLE, sendUsage, Usage, UsageQuery, usageSpan } from "../usage.ts";
 

@@ -1,12 +1,12 @@
 /** Registers all webhook routes, in reading order. */
-import type { Clock } from "../../domain/clock.ts";
-import type { DeliveryStreams } from "../../webhooks/engine/delivery-streams.ts";
-import type { DeliveryService } from "../../webhooks/engine/delivery-service.ts";
-import type { EventService } from "../../webhooks/ingest/event-service.ts";
-import type { EndpointService } from "../../webhooks/endpoints/endpoint-service.ts";
-import type { EventTypeService } from "../../webhooks/event-types/event-type-service.ts";
-import type { GradeService } from "../../webhooks/grader/grade-service.ts";
-import type { SignetServer } from "../../http/types.ts";
+import type { Clock } from "#domain/clock.ts";
+import type { DeliveryStreams } from "#webhooks/engine/delivery-streams.ts";
+import type { DeliveryService } from "#webhooks/engine/delivery-service.ts";
+import type { EventService } from "#webhooks/ingest/event-service.ts";
+import type { EndpointService } from "#webhooks/endpoints/endpoint-service.ts";
+import type { EventTypeService } from "#webhooks/event-types/event-type-service.ts";
+import type { GradeService } from "#webhooks/grader/grade-service.ts";
+import type { SignetServer } from "#http/types.ts";
 import {
   type DeadLetterExporting,
   type ExportDeadLetters,

@@ -1,7 +1,7 @@
 /** Schemas of the client certificate of a credential or an operator. */
 import { Type } from "typebox";
-import { SPIFFE_ID } from "../../domain/spiffe-id.ts";
-import { Formed } from "../../http/common.ts";
+import { SPIFFE_ID } from "#domain/spiffe-id.ts";
+import { Formed } from "#http/common.ts";
 
 const THUMBPRINTS_MAX = 8;
 

@@ -1,8 +1,8 @@
 /** Schemas of the compliance log. */
 import { type Static, Type } from "typebox";
-import type { ComplianceEntryRow } from "../../database/repositories/compliance-entries.ts";
-import type { SignedCheckpointRow } from "../../database/repositories/compliance-tree.ts";
-import { Closed, Formed, Nullable, Resource, Timestamp } from "../../http/common.ts";
+import type { ComplianceEntryRow } from "#database/repositories/compliance-entries.ts";
+import type { SignedCheckpointRow } from "#database/repositories/compliance-tree.ts";
+import { Closed, Formed, Nullable, Resource, Timestamp } from "#http/common.ts";
 
 const ROOT = "5dc9da79a70659a9ad559cb701ded9a2ab9d823aad2f4960cfe370eff4604328";
 const NOTE = `signet/compliance

@@ -1,10 +1,10 @@
 import { type Static, Type } from "typebox";
-import type { CredentialRow, VersionStandingRow } from "../../database/repositories/tokens/credentials.ts";
-import { OVERDUE_MS, type RotationRules, stateAt } from "../../domain/secret-version.ts";
-import { idPattern } from "../../domain/ids.ts";
-import { Closed, Formed, Id, Nullable, OneOf, Resource, Timestamp } from "../../http/common.ts";
-import { CLIENT_ID_PATTERN } from "../../tokens/credentials/secret-format.ts";
-import { presenter } from "../../http/present.ts";
+import type { CredentialRow, VersionStandingRow } from "#database/repositories/tokens/credentials.ts";
+import { OVERDUE_MS, type RotationRules, stateAt } from "#domain/secret-version.ts";
+import { idPattern } from "#domain/ids.ts";
+import { Closed, Formed, Id, Nullable, OneOf, Resource, Timestamp } from "#http/common.ts";
+import { CLIENT_ID_PATTERN } from "#tokens/credentials/secret-format.ts";
+import { presenter } from "#http/present.ts";
 
 /** Description of a secret in the response that creates it. */
 export const SECRET_SHOWN =

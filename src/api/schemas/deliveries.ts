@@ -1,10 +1,10 @@
-import { ATTEMPT_MAX } from "../../domain/retry-schedule.ts";
+import { ATTEMPT_MAX } from "#domain/retry-schedule.ts";
 import { type Static, Type } from "typebox";
-import type { Attempt as OpenAttempt } from "../../webhooks/engine/delivery-service.ts";
-import { ATTEMPT_ERRORS, DEAD_LETTER_REASONS, DELIVERY_STATES } from "../../domain/delivery.ts";
-import { jsonPresenter, presenter } from "../../http/present.ts";
-import { Instant } from "../../http/instants.ts";
-import { Id, MetadataQuery, Nullable, OneOf, PageQuery, Resource, Timestamp } from "../../http/common.ts";
+import type { Attempt as OpenAttempt } from "#webhooks/engine/delivery-service.ts";
+import { ATTEMPT_ERRORS, DEAD_LETTER_REASONS, DELIVERY_STATES } from "#domain/delivery.ts";
+import { jsonPresenter, presenter } from "#http/present.ts";
+import { Instant } from "#http/instants.ts";
+import { Id, MetadataQuery, Nullable, OneOf, PageQuery, Resource, Timestamp } from "#http/common.ts";
 import { EventType } from "./endpoints.ts";
 
 const AttemptError = OneOf(ATTEMPT_ERRORS);

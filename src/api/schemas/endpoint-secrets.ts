@@ -1,7 +1,7 @@
 import { type Static, Type } from "typebox";
-import type { SecretState } from "../../webhooks/endpoints/endpoint-secrets.ts";
-import type { EndpointSecretVersion } from "../../database/repositories/endpoints/endpoint-secrets.ts";
-import { Body, Formed, Id, Nullable, OneOf, Resource, Timestamp } from "../../http/common.ts";
+import type { SecretState } from "#webhooks/endpoints/endpoint-secrets.ts";
+import type { EndpointSecretVersion } from "#database/repositories/endpoints/endpoint-secrets.ts";
+import { Body, Formed, Id, Nullable, OneOf, Resource, Timestamp } from "#http/common.ts";
 
 /** Seven days, in seconds. */
 const OVERLAP_MAX = 604_800;

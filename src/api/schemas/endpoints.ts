@@ -1,16 +1,12 @@
 import { type Static, type TSchema, Type } from "typebox";
-import type { Endpoint as EndpointRow } from "../../database/repositories/endpoints/endpoints.ts";
-import type { ReportedActivity } from "../../database/repositories/webhooks/delivery-counts.ts";
-import { ATTEMPT_ERRORS } from "../../domain/delivery.ts";
-import { SHOWN_HEALTHS, shownHealth } from "../../domain/endpoint-health.ts";
-import {
-  ENDPOINT_SETTINGS,
-  type EndpointSetting,
-  type EndpointSettings,
-} from "../../domain/endpoint-settings.ts";
-import { DISABLED_REASONS, ENDPOINT_STATES, type EndpointState } from "../../domain/endpoint-state.ts";
-import { verifyWorkflowId } from "../../../workflows/messages.ts";
-import { spliceMember } from "../../http/raw-json.ts";
+import type { Endpoint as EndpointRow } from "#database/repositories/endpoints/endpoints.ts";
+import type { ReportedActivity } from "#database/repositories/webhooks/delivery-counts.ts";
+import { ATTEMPT_ERRORS } from "#domain/delivery.ts";
+import { SHOWN_HEALTHS, shownHealth } from "#domain/endpoint-health.ts";
+import { ENDPOINT_SETTINGS, type EndpointSetting, type EndpointSettings } from "#domain/endpoint-settings.ts";
+import { DISABLED_REASONS, ENDPOINT_STATES, type EndpointState } from "#domain/endpoint-state.ts";
+import { verifyWorkflowId } from "#workflows/messages.ts";
+import { spliceMember } from "#http/raw-json.ts";
 import {
   Body,
   Documented,
@@ -23,7 +19,7 @@ import {
   OpaqueObjectOrNull,
   Resource,
   Timestamp,
-} from "../../http/common.ts";
+} from "#http/common.ts";
 
 /** The pattern of event types (contract 4.5). */
 export const EVENT_TYPE = "^[a-z][a-z0-9_]*(\\.[a-z][a-z0-9_]*)+$";

@@ -1,5 +1,5 @@
 import { Type } from "typebox";
-import type { EventTypeRow, SchemaRow } from "../../database/repositories/endpoints/event-types.ts";
+import type { EventTypeRow, SchemaRow } from "#database/repositories/endpoints/event-types.ts";
 import {
   Body,
   Closed,
@@ -8,9 +8,9 @@ import {
   OpaqueObjectOrNull,
   Resource,
   Timestamp,
-} from "../../http/common.ts";
+} from "#http/common.ts";
 import { Description, EventType } from "./endpoints.ts";
-import { jsonPresenter } from "../../http/present.ts";
+import { jsonPresenter } from "#http/present.ts";
 
 const EXAMPLES_MAX = 10;
 

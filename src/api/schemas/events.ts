@@ -1,18 +1,9 @@
 import { Type } from "typebox";
-import { Instant } from "../../http/instants.ts";
-import {
-  Body,
-  Documented,
-  Id,
-  Nullable,
-  OpaqueObject,
-  Resource,
-  TextLine,
-  Timestamp,
-} from "../../http/common.ts";
+import { Instant } from "#http/instants.ts";
+import { Body, Documented, Id, Nullable, OpaqueObject, Resource, TextLine, Timestamp } from "#http/common.ts";
 import type { Sdk } from "../openapi/sdk.ts";
 import { EventType } from "./endpoints.ts";
-import { presenter } from "../../http/present.ts";
+import { presenter } from "#http/present.ts";
 
 /** Maximum size of an event's data, in bytes. */
 export const EVENT_MAX = 262_144;

@@ -3,12 +3,12 @@ import { type Static, Type } from "typebox";
 import type {
   Grade as GradeRow,
   GradeSummary as GradeSummaryRow,
-} from "../../database/repositories/endpoints/endpoint-grades.ts";
-import { ATTEMPT_ERRORS } from "../../domain/delivery.ts";
-import { CHECK_NAMES } from "../../webhooks/grader/checks.ts";
-import { type FindingCode, FINDINGS } from "../../webhooks/grader/findings.ts";
-import type { GradeReport } from "../../webhooks/grader/grade.ts";
-import { Closed, Id, Nullable, OneOf, Resource, Timestamp } from "../../http/common.ts";
+} from "#database/repositories/endpoints/endpoint-grades.ts";
+import { ATTEMPT_ERRORS } from "#domain/delivery.ts";
+import { CHECK_NAMES } from "#webhooks/grader/checks.ts";
+import { type FindingCode, FINDINGS } from "#webhooks/grader/findings.ts";
+import type { GradeReport } from "#webhooks/grader/grade.ts";
+import { Closed, Id, Nullable, OneOf, Resource, Timestamp } from "#http/common.ts";
 
 const CODES = Object.keys(FINDINGS) as FindingCode[];
 

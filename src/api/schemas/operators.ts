@@ -1,9 +1,9 @@
 /** Schemas of operators and their tokens. */
 import { Type } from "typebox";
-import { OPERATOR_ROLES } from "../../domain/operator-roles.ts";
+import { OPERATOR_ROLES } from "#domain/operator-roles.ts";
 import { SanUri, Thumbprints } from "./certificates.ts";
-import { Body, Id, Name, Nullable, OneOf, Resource, TextLine, Timestamp } from "../../http/common.ts";
-import { presenter } from "../../http/present.ts";
+import { Body, Id, Name, Nullable, OneOf, Resource, TextLine, Timestamp } from "#http/common.ts";
+import { presenter } from "#http/present.ts";
 
 const EXPIRES_IN_DAYS_MAX = 366;
 /** Default lifetime of an operator's token, in days. */

@@ -1,6 +1,6 @@
 /** The state of the whole deployment. */
 import { type Static, Type } from "typebox";
-import { Id, Nullable, Resource, Timestamp } from "../../http/common.ts";
+import { Id, Nullable, Resource, Timestamp } from "#http/common.ts";
 
 const Count = (description: string) => Type.Integer({ description });
 const Seconds = (description: string) => Nullable(Type.Integer({ description }));

@@ -3,7 +3,7 @@ import {
   REPLAY_KINDS,
   REPLAY_STATES,
   type ReplayJob as ReplayJobRow,
-} from "../../database/repositories/webhooks/replay-jobs.ts";
+} from "#database/repositories/webhooks/replay-jobs.ts";
 import {
   type Counted,
   type ItemOutcomes,
@@ -12,18 +12,18 @@ import {
   REPLAYABLE_STATES,
   type ReplayItem as ReplayItemRow,
   type ReplayResult,
-} from "../../database/repositories/webhooks/replay-items.ts";
+} from "#database/repositories/webhooks/replay-items.ts";
 import {
   COMPARED_MAX,
   type CountedOutcomes,
   OUTCOMES_MAX,
   REPLAY_IDS_MAX,
   REPLAY_RATE,
-} from "../../webhooks/replay/replay-service.ts";
-import { Instant } from "../../http/instants.ts";
-import { Body, Id, MetadataQuery, Nullable, OneOf, Resource, Timestamp } from "../../http/common.ts";
+} from "#webhooks/replay/replay-service.ts";
+import { Instant } from "#http/instants.ts";
+import { Body, Id, MetadataQuery, Nullable, OneOf, Resource, Timestamp } from "#http/common.ts";
 import { DeliveryFilters } from "./deliveries.ts";
-import { presenter } from "../../http/present.ts";
+import { presenter } from "#http/present.ts";
 
 const Pace = {
   dry_run: Type.Optional(Type.Boolean({ description: "Only counts; creates no job" })),

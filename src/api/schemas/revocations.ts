@@ -1,5 +1,5 @@
 import { type Static, Type } from "typebox";
-import type { CredentialOwner } from "../../database/repositories/tokens/credentials.ts";
+import type { CredentialOwner } from "#database/repositories/tokens/credentials.ts";
 import {
   NAMED_MAX,
   PROCESS_STATES,
@@ -7,12 +7,12 @@ import {
   RECEIPT_OUTCOMES,
   RECEIPT_WAITS,
   type ReceiptWait,
-} from "../../revocation/receipt.ts";
-import type { Receipts } from "../../revocation/receipts.ts";
-import type { Revocation } from "../../revocation/publish-revocation.ts";
-import { Body, Closed, Id, Nullable, OneOf, Resource, TextLine, Timestamp } from "../../http/common.ts";
-import type { FoundLeak } from "../../tokens/leaks/find-leak.ts";
-import { LEAK_FORMS, LEAK_LENGTH_MAX } from "../../tokens/leaks/recognize-leak.ts";
+} from "#revocation/receipt.ts";
+import type { Receipts } from "#revocation/receipts.ts";
+import type { Revocation } from "#revocation/publish-revocation.ts";
+import { Body, Closed, Id, Nullable, OneOf, Resource, TextLine, Timestamp } from "#http/common.ts";
+import type { FoundLeak } from "#tokens/leaks/find-leak.ts";
+import { LEAK_FORMS, LEAK_LENGTH_MAX } from "#tokens/leaks/recognize-leak.ts";
 
 /** Maximum number of characters of a reason. */
 export const REASON_MAX = 500;

@@ -1,16 +1,16 @@
 /** Schemas of streams of security events (OpenID Shared Signals Framework 1.0, RFC 8936). */
 import { type Static, Type } from "typebox";
-import type { Stream as StreamRow } from "../../database/repositories/webhooks/ssf-streams.ts";
-import { SignetError } from "../../domain/errors.ts";
+import type { Stream as StreamRow } from "#database/repositories/webhooks/ssf-streams.ts";
+import { SignetError } from "#domain/errors.ts";
 import {
   EVENTS_SUPPORTED,
   eventsDelivered,
   STREAM_STATUSES,
   type SubjectId,
-} from "../../domain/security-events.ts";
-import { Body, Closed, Documented, Formed, Id, Named, Nullable, OneOf, Resource } from "../../http/common.ts";
-import { POLL_SETS_MAX, type SetError } from "../../webhooks/ssf/poll.ts";
-import { statusOf, VERIFICATION_INTERVAL_S } from "../../webhooks/ssf/stream-service.ts";
+} from "#domain/security-events.ts";
+import { Body, Closed, Documented, Formed, Id, Named, Nullable, OneOf, Resource } from "#http/common.ts";
+import { POLL_SETS_MAX, type SetError } from "#webhooks/ssf/poll.ts";
+import { statusOf, VERIFICATION_INTERVAL_S } from "#webhooks/ssf/stream-service.ts";
 
 /** Delivery methods (RFC 8935 and RFC 8936). */
 export const PUSH = "urn:ietf:rfc:8935";

@@ -8,9 +8,9 @@
 import { unlink } from "node:fs/promises";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import { type AddressInfo, connect as connectSocket } from "node:net";
-import type { Connection } from "../../lib/client/token-sources.ts";
-import { endUnused } from "../../runtime/http-server.ts";
-import { limitPipelining } from "../../runtime/pipelined-requests.ts";
+import type { Connection } from "#lib/client/token-sources.ts";
+import { endUnused } from "#runtime/http-server.ts";
+import { limitPipelining } from "#runtime/pipelined-requests.ts";
 import type { AgentAddress } from "./listen-address.ts";
 import { type Guard, hostNames, type Refusal, refuseForeign, refuseUnauthorized } from "./request-guard.ts";
 import { readScopes, tokenRefusal, TokenRequests } from "./token-requests.ts";

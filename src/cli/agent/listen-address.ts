@@ -1,6 +1,6 @@
 /** The agent's listen address: local only, because every caller that reaches the agent gets tokens. */
 import { isIPv4 } from "node:net";
-import { listen } from "../../config/setting.ts";
+import { listen } from "#config/setting.ts";
 
 const UNIX_PREFIX = "unix:";
 /** The longest path that fits a socket address on every system (sun_path minus its terminator), in bytes. */

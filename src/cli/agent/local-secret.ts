@@ -4,7 +4,7 @@
  */
 import { randomBytes } from "node:crypto";
 import { readFile, stat } from "node:fs/promises";
-import { writeOnce } from "../../runtime/write-once.ts";
+import { writeOnce } from "#runtime/write-once.ts";
 
 const BYTES = 32;
 const LENGTH_MIN = 32;

@@ -7,7 +7,7 @@
  */
 import { createHash, timingSafeEqual } from "node:crypto";
 import type { IncomingMessage } from "node:http";
-import { formatListen } from "../../config/setting.ts";
+import { formatListen } from "#config/setting.ts";
 
 const SECRET_HEADER = "x-signet-agent-secret";
 /** Browsers and proxies set these headers; a program that wants a token does not need them. */

@@ -1,8 +1,8 @@
 /** Gets tokens by scope from one credential, and maps failures to HTTP answers. */
-import { SignetApiError } from "../../lib/client/errors.ts";
-import type { AccessToken, TokenSource } from "../../lib/client/token-source.ts";
-import type { Connection } from "../../lib/client/token-sources.ts";
-import { putBounded } from "../../domain/bounded-map.ts";
+import { SignetApiError } from "#lib/client/errors.ts";
+import type { AccessToken, TokenSource } from "#lib/client/token-source.ts";
+import type { Connection } from "#lib/client/token-sources.ts";
+import { putBounded } from "#domain/bounded-map.ts";
 import type { Refusal } from "./request-guard.ts";
 
 /** Number of scope sets whose tokens are cached; the least recently used one is evicted first. */

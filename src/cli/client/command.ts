@@ -2,8 +2,8 @@
 import { readFile } from "node:fs/promises";
 import { text as readStream } from "node:stream/consumers";
 import type { Command } from "commander";
-import { RawJson } from "../../lib/client/raw-json.ts";
-import { messageOf } from "../../runtime/thrown.ts";
+import { RawJson } from "#lib/client/raw-json.ts";
+import { messageOf } from "#runtime/thrown.ts";
 import type { CliContext } from "../context.ts";
 import { CommandError, misused } from "../exit-codes.ts";
 import { type ClientOptions, openClient, type OpenClient } from "./open-client.ts";

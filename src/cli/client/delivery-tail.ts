@@ -1,10 +1,10 @@
 /** `signet delivery tail`: prints one line for each change of a delivery. */
 import type { Command, Option } from "commander";
-import type { Delivery } from "../../lib/client/api-types.ts";
-import { systemClock } from "../../runtime/machine-timers.ts";
+import type { Delivery } from "#lib/client/api-types.ts";
+import { systemClock } from "#runtime/machine-timers.ts";
 import { colourOfState, type Paint, painter } from "../colours.ts";
 import type { CliContext } from "../context.ts";
-import { ATTEMPT_MAX } from "../../domain/retry-schedule.ts";
+import { ATTEMPT_MAX } from "#domain/retry-schedule.ts";
 import { printable, printableJson } from "../output.ts";
 import { asTenant, type Invocation, wholeNumber, withExamples } from "./command.ts";
 import { untilInterrupted } from "./interrupted.ts";

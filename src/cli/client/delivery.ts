@@ -1,7 +1,7 @@
 /** `signet delivery list | tail | show | stats | retry | resend | cancel`. */
 import { Command, Option } from "commander";
-import type { DeliveryFilter } from "../../lib/client/resources/types.ts";
-import type { Attempt, DeliveryState } from "../../lib/client/api-types.ts";
+import type { DeliveryFilter } from "#lib/client/resources/types.ts";
+import type { Attempt, DeliveryState } from "#lib/client/api-types.ts";
 import type { CliContext } from "../context.ts";
 import { type TimeRange, withTable, withTimeRange } from "../list-options.ts";
 import { printable, printPage, printResource } from "../output.ts";

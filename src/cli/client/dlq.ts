@@ -1,5 +1,5 @@
 /** `signet dlq list | summary | groups | show | export | replay`. */
-import { DEAD_LETTER_DAYS } from "../../domain/retry-schedule.ts";
+import { DEAD_LETTER_DAYS } from "#domain/retry-schedule.ts";
 import { Command } from "commander";
 import type { CliContext } from "../context.ts";
 import { printResource } from "../output.ts";

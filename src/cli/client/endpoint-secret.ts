@@ -1,6 +1,6 @@
 /** `signet endpoint secret list | rotate | activate | update`. */
 import { Command, Option } from "commander";
-import type { SecretSettings } from "../../lib/client/resources/types.ts";
+import type { SecretSettings } from "#lib/client/resources/types.ts";
 import type { CliContext } from "../context.ts";
 import { withTable } from "../list-options.ts";
 import { printPage, printResource } from "../output.ts";

@@ -1,7 +1,7 @@
 /** `signet endpoint create | list | show | update | enable | disable | verify | test | delete | secret`. */
 import { Command, Option } from "commander";
-import { ENDPOINT_SETTINGS } from "../../domain/endpoint-settings.ts";
-import type { Endpoint as EndpointShown, EndpointChange } from "../../lib/client/api-types.ts";
+import { ENDPOINT_SETTINGS } from "#domain/endpoint-settings.ts";
+import type { Endpoint as EndpointShown, EndpointChange } from "#lib/client/api-types.ts";
 import type { CliContext } from "../context.ts";
 import { printResource } from "../output.ts";
 import {

@@ -1,6 +1,6 @@
 /** `signet event-type create | list | show | update | versions | delete`. */
 import { Command } from "commander";
-import type { EventTypeChange } from "../../lib/client/api-types.ts";
+import type { EventTypeChange } from "#lib/client/api-types.ts";
 import type { CliContext } from "../context.ts";
 import { printResource } from "../output.ts";
 import { asTenant, objectArgument, wholeNumber, withExamples } from "./command.ts";

@@ -1,7 +1,7 @@
 /** `signet event publish | list | show` and `signet trigger`. */
 import { Command } from "commander";
-import { SignetApiError } from "../../lib/client/errors.ts";
-import type { SignetClient } from "../../lib/client/signet-client.ts";
+import { SignetApiError } from "#lib/client/errors.ts";
+import type { SignetClient } from "#lib/client/signet-client.ts";
 import type { CliContext } from "../context.ts";
 import { type TimeRange, withTimeRange } from "../list-options.ts";
 import { printPage, printResource } from "../output.ts";

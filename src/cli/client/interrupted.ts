@@ -1,6 +1,6 @@
 /** Waits for the end of a command that runs until it is interrupted. */
 
-import { startedByNpx } from "../../config/config.ts";
+import { startedByNpx } from "#config/config.ts";
 
 const LOOK_MS = 500;
 

@@ -1,6 +1,6 @@
 /** Prints a tenant's lists, by page or in full. */
 import type { Command } from "commander";
-import type { List, PageOptions } from "../../lib/client/paging.ts";
+import type { List, PageOptions } from "#lib/client/paging.ts";
 import type { CliContext } from "../context.ts";
 import { type PageOfList, withPageOfList } from "../list-options.ts";
 import { printableJson, printPage } from "../output.ts";

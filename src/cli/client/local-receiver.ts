@@ -1,13 +1,13 @@
 /** The receiver of `signet listen` on loopback: it verifies deliveries, and answers them or forwards them. */
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
-import { asObject } from "../../lib/client/json.ts";
-import { parseWithRaw } from "../../lib/client/raw-json.ts";
-import type { Fetch } from "../../lib/client/runtime.ts";
-import { readBody, readStart } from "../../lib/bounded-body.ts";
-import { closeAtOnce, endUnused, headerText, listenOn } from "../../runtime/http-server.ts";
-import { VerificationError } from "../../lib/receiver/errors.ts";
-import { verify } from "../../lib/receiver/verify.ts";
-import { messageOf } from "../../runtime/thrown.ts";
+import { asObject } from "#lib/client/json.ts";
+import { parseWithRaw } from "#lib/client/raw-json.ts";
+import type { Fetch } from "#lib/client/runtime.ts";
+import { readBody, readStart } from "#lib/bounded-body.ts";
+import { closeAtOnce, endUnused, headerText, listenOn } from "#runtime/http-server.ts";
+import { VerificationError } from "#lib/receiver/errors.ts";
+import { verify } from "#lib/receiver/verify.ts";
+import { messageOf } from "#runtime/thrown.ts";
 
 const HOST = "127.0.0.1";
 /** In bytes. An event has at most 256 KiB; its envelope adds little. */

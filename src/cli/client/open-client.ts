@@ -4,12 +4,12 @@
  */
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
-import { asObject } from "../../lib/client/json.ts";
-import type { Warn } from "../../lib/client/runtime.ts";
-import { SignetClient } from "../../lib/client/signet-client.ts";
-import type { ConnectionOptions } from "../../lib/client/token-sources.ts";
-import { type ClientSettings, formatListen } from "../../config/config.ts";
-import { messageOf } from "../../runtime/thrown.ts";
+import { asObject } from "#lib/client/json.ts";
+import type { Warn } from "#lib/client/runtime.ts";
+import { SignetClient } from "#lib/client/signet-client.ts";
+import type { ConnectionOptions } from "#lib/client/token-sources.ts";
+import { type ClientSettings, formatListen } from "#config/config.ts";
+import { messageOf } from "#runtime/thrown.ts";
 import { tlsOf } from "../connection.ts";
 import type { CliContext } from "../context.ts";
 import { CommandError, EXIT } from "../exit-codes.ts";

@@ -1,6 +1,6 @@
 /** `signet credential own …`: a tenant manages its own credentials. Operators use `signet credential` itself. */
 import { Command } from "commander";
-import type { CreatedCredential, NewCredential } from "../../lib/client/api-types.ts";
+import type { CreatedCredential, NewCredential } from "#lib/client/api-types.ts";
 import type { CliContext } from "../context.ts";
 import { withTable } from "../list-options.ts";
 import { type OutputOptions, printPage, printResource } from "../output.ts";

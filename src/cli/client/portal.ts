@@ -1,7 +1,7 @@
 /** `signet portal`: a one-time link that signs a browser in to the portal. */
 import { spawn } from "node:child_process";
 import { Command } from "commander";
-import { asObject } from "../../lib/client/json.ts";
+import { asObject } from "#lib/client/json.ts";
 import type { CliContext } from "../context.ts";
 import { CommandError, EXIT } from "../exit-codes.ts";
 import { printResource } from "../output.ts";

@@ -4,11 +4,11 @@
  */
 import { mkdir, open, readdir, readFile, rename, rm } from "node:fs/promises";
 import { join } from "node:path";
-import { FileCredentialStore } from "../../lib/client/file-credential-store.ts";
-import { asObject } from "../../lib/client/json.ts";
-import type { StoredCredential } from "../../lib/client/succession.ts";
-import type { Warn } from "../../lib/client/runtime.ts";
-import { messageOf } from "../../runtime/thrown.ts";
+import { FileCredentialStore } from "#lib/client/file-credential-store.ts";
+import { asObject } from "#lib/client/json.ts";
+import type { StoredCredential } from "#lib/client/succession.ts";
+import type { Warn } from "#lib/client/runtime.ts";
+import { messageOf } from "#runtime/thrown.ts";
 import { CommandError } from "../exit-codes.ts";
 
 const OWNER_ONLY = 0o600;

@@ -1,9 +1,9 @@
 /** `signet replay [deliveries] | start | missing | watch | list | show | items | pause | resume | cancel`. */
 import { setTimeout as delay } from "node:timers/promises";
 import { Command, Option } from "commander";
-import type { NewReplay, ReplayItem, ReplayJob, ReplayOutcomes } from "../../lib/client/api-types.ts";
-import type { ReplayPace, ReplaySelection } from "../../lib/client/resources/types.ts";
-import type { SignetClient } from "../../lib/client/signet-client.ts";
+import type { NewReplay, ReplayItem, ReplayJob, ReplayOutcomes } from "#lib/client/api-types.ts";
+import type { ReplayPace, ReplaySelection } from "#lib/client/resources/types.ts";
+import type { SignetClient } from "#lib/client/signet-client.ts";
 import type { CliContext } from "../context.ts";
 import { CommandError, misused } from "../exit-codes.ts";
 import { printResource } from "../output.ts";

@@ -1,7 +1,7 @@
 /** `signet stream create | list | show | update | delete | verify | status | subject`. */
 import { Command, Option } from "commander";
-import { CAEP_EVENTS, STREAM_STATUSES } from "../../domain/security-events.ts";
-import type { NewStream, Stream, StreamStatusChange, SubjectIdentifier } from "../../lib/client/api-types.ts";
+import { CAEP_EVENTS, STREAM_STATUSES } from "#domain/security-events.ts";
+import type { NewStream, Stream, StreamStatusChange, SubjectIdentifier } from "#lib/client/api-types.ts";
 import type { CliContext } from "../context.ts";
 import { misused } from "../exit-codes.ts";
 import { withTable } from "../list-options.ts";

@@ -1,5 +1,5 @@
 /** What cells exchange with the home cell (decision 35, migrations 0054, 0056 and 0063). */
-import { EVERY_REGION } from "../../domain/regions.ts";
+import { EVERY_REGION } from "#domain/regions.ts";
 import type { Pool, Queryable } from "../pool.ts";
 import { transaction } from "../transaction.ts";
 import type { EntryBytes } from "./compliance-entries.ts";

@@ -1,5 +1,5 @@
 /** Look-ups of operators across tenants, by id or by a part of a name (role signet_operator). */
-import { idDay, type IdNoun, isId } from "../../domain/ids.ts";
+import { idDay, type IdNoun, isId } from "#domain/ids.ts";
 import type { Pool, Queryable } from "../pool.ts";
 import { transaction } from "../transaction.ts";
 

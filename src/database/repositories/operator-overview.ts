@@ -2,7 +2,7 @@
  * The state of the whole deployment for operators (role signet_operator). Everything is read from the starts of indexes
  * and up to a limit, so the cost depends neither on the number of deliveries nor on that of endpoints.
  */
-import { DAY_MS } from "../../domain/ids.ts";
+import { DAY_MS } from "#domain/ids.ts";
 import type { Queryable } from "../pool.ts";
 import { planTransactionByRows } from "../transaction.ts";
 import { countUpTo, type OpenWork, openWorkColumns, type OpenWorkRow } from "./webhooks/census.ts";

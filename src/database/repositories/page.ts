@@ -1,5 +1,5 @@
 /** Pages of lists: by id, and of tables partitioned by day. */
-import { idDay } from "../../domain/ids.ts";
+import { idDay } from "#domain/ids.ts";
 import { raw, sql, type Statement } from "../sql.ts";
 
 /** One page of a list by id, newest first: rows with `id < before`, and one more than `limit`. */

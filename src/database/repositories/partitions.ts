@@ -1,4 +1,4 @@
-import { DAY_MS, HOUR_MS, utcDay } from "../../domain/ids.ts";
+import { DAY_MS, HOUR_MS, utcDay } from "#domain/ids.ts";
 import { giveWay, type Patience } from "../errors.ts";
 import type { Queryable } from "../pool.ts";
 

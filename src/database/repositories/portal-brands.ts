@@ -1,5 +1,5 @@
 /** Tenants' own brands of the portal: only the members that differ from the settings are stored. */
-import type { PortalBrand } from "../../domain/portal-brand.ts";
+import type { PortalBrand } from "#domain/portal-brand.ts";
 import type { Queryable } from "../pool.ts";
 
 /** Returns a tenant's own brand; undefined for an unknown tenant (role signet_api). */

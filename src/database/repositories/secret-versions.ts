@@ -1,5 +1,5 @@
 /** Versions of client secrets and their succession (role signet_rotator). All times come from the caller. */
-import { OVERDUE_MS, type RetirementReason } from "../../domain/secret-version.ts";
+import { OVERDUE_MS, type RetirementReason } from "#domain/secret-version.ts";
 import type { Queryable } from "../pool.ts";
 import { sql } from "../sql.ts";
 import type { SecretVersionKey } from "./tokens/clients.ts";

@@ -2,7 +2,7 @@
  * The versions of an endpoint's secret for a sender: the current one and the other signing one. Also the endpoint
  * itself, for requests that are not deliveries.
  */
-import type { RotationTimes } from "../../domain/endpoint-secrets.ts";
+import type { RotationTimes } from "#domain/endpoint-secrets.ts";
 
 export interface StoredSecret {
   readonly version: number;

@@ -1,5 +1,5 @@
 /** The data of a tenant that the api needs for every request. */
-import type { TenantLimitValues } from "../../config/tenant-limits.ts";
+import type { TenantLimitValues } from "#config/tenant-limits.ts";
 import type { Queryable } from "../pool.ts";
 
 export interface TenantPolicyRow {

@@ -1,7 +1,7 @@
 /** Judges presented certificates under the authorities that are trusted now. */
 import type { X509Certificate } from "node:crypto";
-import { putBounded } from "../../domain/bounded-map.ts";
-import type { Clock } from "../../domain/clock.ts";
+import { putBounded } from "#domain/bounded-map.ts";
+import type { Clock } from "#domain/clock.ts";
 import {
   type CertificateProblem,
   findPaths,

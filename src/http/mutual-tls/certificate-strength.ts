@@ -1,6 +1,6 @@
 /** Checks the strength of a certificate's key and signature: at least 112 bits of security (NIST SP 800-57). */
 import type { X509Certificate } from "node:crypto";
-import { weaknessOf } from "../../lib/public-key.ts";
+import { weaknessOf } from "#lib/public-key.ts";
 import { signatureAlgorithmOf } from "./der.ts";
 
 /** OpenSSL's names of P-256, P-384 and P-521; unnamed curves are rejected. */

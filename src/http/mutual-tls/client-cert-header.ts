@@ -4,7 +4,7 @@
 import { X509Certificate } from "node:crypto";
 import type { IncomingHttpHeaders } from "node:http";
 import { elementsOf } from "../list-header.ts";
-import { SignetError } from "../../domain/errors.ts";
+import { SignetError } from "#domain/errors.ts";
 import { CERTIFICATE_PROBLEMS, type CertificateProblem, INTERMEDIATES_MAX } from "./certificate-chain.ts";
 import type { Presented } from "./certificate-judge.ts";
 

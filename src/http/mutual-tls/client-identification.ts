@@ -2,7 +2,7 @@
 import type { IncomingMessage } from "node:http";
 import type { Socket } from "node:net";
 import { TLSSocket } from "node:tls";
-import { isId } from "../../domain/ids.ts";
+import { isId } from "#domain/ids.ts";
 import type { CertificateProblem } from "./certificate-chain.ts";
 import type { CertificateJudge, FoundCertificate } from "./certificate-judge.ts";
 import { hasCertificateHeader } from "./client-cert-header.ts";

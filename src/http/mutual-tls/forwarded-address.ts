@@ -1,7 +1,7 @@
 /** The client's address behind proxies: the last hop that is not a trusted proxy. */
 import type { IncomingHttpHeaders } from "node:http";
 import { elementsOf } from "../list-header.ts";
-import { type AddressSet, usualAddress } from "../../runtime/address-set.ts";
+import { type AddressSet, usualAddress } from "#runtime/address-set.ts";
 
 /** The header that the proxies write. A header that they only pass on is under the client's control. */
 export type ForwardedHeader = "x-forwarded-for" | "forwarded";

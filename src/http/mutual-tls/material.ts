@@ -1,11 +1,11 @@
 /** Keys, certificates and authorities from files, reloaded when a file changes. */
 import { createPrivateKey, type X509Certificate } from "node:crypto";
-import type { Logger } from "../../observability/logger.ts";
-import { metrics } from "../../observability/metrics.ts";
-import { ENCRYPTED_KEY, isEncryptedKey } from "../../runtime/encrypted-key.ts";
-import type { ReadinessCheck } from "../../runtime/readiness.ts";
-import { messageOf } from "../../runtime/thrown.ts";
-import { watchFiles } from "../../runtime/watched-files.ts";
+import type { Logger } from "#observability/logger.ts";
+import { metrics } from "#observability/metrics.ts";
+import { ENCRYPTED_KEY, isEncryptedKey } from "#runtime/encrypted-key.ts";
+import type { ReadinessCheck } from "#runtime/readiness.ts";
+import { messageOf } from "#runtime/thrown.ts";
+import { watchFiles } from "#runtime/watched-files.ts";
 import { certificatesOf, pemOf, readPem, readTrustAnchors, type TrustAnchors, TrustError } from "./trust.ts";
 
 export interface MaterialFiles {

@@ -9,10 +9,10 @@ import {
 } from "node:http";
 import { createServer as createHttpsServer, type Server as HttpsServer } from "node:https";
 import type { Socket } from "node:net";
-import { answerAll, endUnused } from "../../runtime/http-server.ts";
-import { limitPipelining } from "../../runtime/pipelined-requests.ts";
+import { answerAll, endUnused } from "#runtime/http-server.ts";
+import { limitPipelining } from "#runtime/pipelined-requests.ts";
 import { readPeersFirst } from "./peer-certificate.ts";
-import type { Timers } from "../../domain/clock.ts";
+import type { Timers } from "#domain/clock.ts";
 
 /** Handshake timeout, in milliseconds: a slow handshake holds memory without sending anything. */
 const HANDSHAKE_TIMEOUT_MS = 5_000;

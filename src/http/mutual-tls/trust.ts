@@ -1,7 +1,7 @@
 /** PEM files: trusted authorities, and the server's own key and certificate. */
 import { X509Certificate } from "node:crypto";
 import { readFile } from "node:fs/promises";
-import { messageOf } from "../../runtime/thrown.ts";
+import { messageOf } from "#runtime/thrown.ts";
 import { isWeakCertificate } from "./certificate-strength.ts";
 
 /** Subject of authorities from `signet dev-ca`. Their keys are stored in a directory, so production rejects them. */

@@ -5,7 +5,7 @@
  */
 import type { Socket } from "node:net";
 import { TLSSocket } from "node:tls";
-import type { AddressSet } from "../../runtime/address-set.ts";
+import type { AddressSet } from "#runtime/address-set.ts";
 import type { CertificateJudge } from "./certificate-judge.ts";
 import { type ClientCertificate, hasPinnedName } from "./client-certificate.ts";
 import { forwardedProblem, readCertificateHeaders } from "./client-cert-header.ts";

@@ -1,4 +1,4 @@
-import { nothingHere, SignetError } from "../../domain/errors.ts";
+import { nothingHere, SignetError } from "#domain/errors.ts";
 import type { SignetServer } from "../types.ts";
 
 /** The methods of each path, which a 405 response must list (RFC 9110 section 15.5.6). */

@@ -1,6 +1,6 @@
 /** Parses JSON bodies strictly, with the opaque members that the route declares. */
 import type { preValidationHookHandler, RouteOptions } from "fastify";
-import { SignetError, validationFailed } from "../../domain/errors.ts";
+import { SignetError, validationFailed } from "#domain/errors.ts";
 import { createStrictJsonParser } from "../strict-json.ts";
 import type { SignetServer } from "../types.ts";
 

@@ -1,7 +1,7 @@
 /** Identifies the client of each request, and guards routes that require a certificate. */
 import type { onRequestHookHandler } from "fastify";
-import { SignetError } from "../../domain/errors.ts";
-import { traceFields } from "../../observability/tracer.ts";
+import { SignetError } from "#domain/errors.ts";
+import { traceFields } from "#observability/tracer.ts";
 import type { ClientIdentification } from "../mutual-tls/client-identification.ts";
 import { tokenRefused } from "../bearer-errors.ts";
 import { OAUTH_PATHS } from "../oauth-error.ts";

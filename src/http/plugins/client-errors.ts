@@ -1,8 +1,8 @@
 /** Responds to input that the HTTP parser rejected, with nothing but a socket. */
 import type { Socket } from "node:net";
 import { METHODS, STATUS_CODES } from "node:http";
-import { type ErrorCode, SignetError } from "../../domain/errors.ts";
-import { TUNNEL_WANTED } from "../../runtime/http-server.ts";
+import { type ErrorCode, SignetError } from "#domain/errors.ts";
+import { TUNNEL_WANTED } from "#runtime/http-server.ts";
 import { PROBLEM_JSON, problemDocument } from "../problem.ts";
 import { uriTooLong } from "../uri-length.ts";
 import { type AllowedMethods, noSuchRoute } from "./allowed-methods.ts";

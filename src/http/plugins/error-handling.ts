@@ -1,9 +1,9 @@
 /** Handles every failure of a request, in the error format of its path (security decisions J). */
 import type { FastifyReply, FastifyRequest } from "fastify";
-import { SignetError } from "../../domain/errors.ts";
+import { SignetError } from "#domain/errors.ts";
 import { toSignetError } from "../framework-errors.ts";
 import { OAUTH_HEADERS, OAUTH_PATHS, oauthErrorBody } from "../oauth-error.ts";
-import { traceFields } from "../../observability/tracer.ts";
+import { traceFields } from "#observability/tracer.ts";
 import { requestPath, sendProblem } from "../problem.ts";
 import type { SignetServer } from "../types.ts";
 import { type AllowedMethods, noSuchRoute } from "./allowed-methods.ts";

@@ -4,7 +4,7 @@
  */
 import type { IncomingMessage } from "node:http";
 import type { FastifyRequest } from "fastify";
-import { SignetError } from "../../domain/errors.ts";
+import { SignetError } from "#domain/errors.ts";
 import { tokenMisplaced } from "../bearer-errors.ts";
 import { type Pairs, readPairs } from "../query-string.ts";
 import type { SignetServer } from "../types.ts";

@@ -1,6 +1,6 @@
 /** Creates a span for each request of an api or an edge if tracing is on; otherwise installs no hook. */
-import { tracer } from "../../observability/tracing.ts";
-import type { TracedSpan } from "../../observability/tracer.ts";
+import { tracer } from "#observability/tracing.ts";
+import type { TracedSpan } from "#observability/tracer.ts";
 import type { SignetServer } from "../types.ts";
 
 declare module "fastify" {

@@ -10,8 +10,8 @@ import type {
   RouteOptions,
 } from "fastify";
 import { Type } from "typebox";
-import { isOperatorRole, OPERATOR_ROLES, type OperatorRole } from "../../domain/operator-roles.ts";
-import { type Cells, isAway, misdirected } from "../../domain/regions.ts";
+import { isOperatorRole, OPERATOR_ROLES, type OperatorRole } from "#domain/operator-roles.ts";
+import { type Cells, isAway, misdirected } from "#domain/regions.ts";
 import { OAUTH_PATHS } from "../oauth-error.ts";
 import type { PublicRate } from "../rate-limits/public-rate.ts";
 import type { SignetServer } from "../types.ts";

@@ -1,4 +1,4 @@
-import { addressWords, usualAddress } from "../../runtime/address-set.ts";
+import { addressWords, usualAddress } from "#runtime/address-set.ts";
 
 /**
  * Networks of an IPv6 address by the length of their prefix, and how many times the limit of a host each may have. A

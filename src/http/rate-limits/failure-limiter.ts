@@ -3,8 +3,8 @@
  * limit, each failure before the wait has passed doubles the wait. A success resets the networks. Failures are counted
  * after the credential check, so a valid credential is never rejected for the failures of others.
  */
-import type { SignetError } from "../../domain/errors.ts";
-import { FixedWindows } from "../../domain/fixed-windows.ts";
+import type { SignetError } from "#domain/errors.ts";
+import { FixedWindows } from "#domain/fixed-windows.ts";
 import type { LimitedNetwork } from "./address-key.ts";
 import { NarrowGate } from "./narrow-gate.ts";
 import { type Limit, rateLimited } from "./rate-limited.ts";

@@ -3,7 +3,7 @@
  * counts against its address. Beyond the limit look-ups still run, one at a time. So an existing item is always found,
  * despite the failures of others at the address.
  */
-import { FixedWindows } from "../../domain/fixed-windows.ts";
+import { FixedWindows } from "#domain/fixed-windows.ts";
 import { networksOf, takeFrom } from "./address-key.ts";
 import { NarrowGate } from "./narrow-gate.ts";
 import { rateLimited } from "./rate-limited.ts";

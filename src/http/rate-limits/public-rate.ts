@@ -1,5 +1,5 @@
 /** Rate limit of public documents per address. */
-import { TokenBuckets } from "../../domain/token-buckets.ts";
+import { TokenBuckets } from "#domain/token-buckets.ts";
 import { networksOf, takeFrom } from "./address-key.ts";
 import { rateLimited } from "./rate-limited.ts";
 

@@ -3,11 +3,11 @@
  * tenant that is refused most, and the log names the tenants.
  */
 import type { FastifyReply, FastifyRequest } from "fastify";
-import { putBounded } from "../../domain/bounded-map.ts";
-import type { Identity } from "../../domain/identity.ts";
-import type { Logger } from "../../observability/logger.ts";
-import { metrics } from "../../observability/metrics.ts";
-import type { UpkeepJob } from "../../runtime/upkeep.ts";
+import { putBounded } from "#domain/bounded-map.ts";
+import type { Identity } from "#domain/identity.ts";
+import type { Logger } from "#observability/logger.ts";
+import { metrics } from "#observability/metrics.ts";
+import type { UpkeepJob } from "#runtime/upkeep.ts";
 
 const EVERY_MS = 60_000;
 const TENANTS_MAX = 10_000;

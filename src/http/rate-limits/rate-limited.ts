@@ -1,5 +1,5 @@
-import { type SignetError, tooManyRequests } from "../../domain/errors.ts";
-import { metrics } from "../../observability/metrics.ts";
+import { type SignetError, tooManyRequests } from "#domain/errors.ts";
+import { metrics } from "#observability/metrics.ts";
 
 /** The limits, as labels of the metric. */
 export type Limit =

@@ -2,7 +2,7 @@
  * Rate limits of tenants: one for publishing, another for everything else. Limits that operators set for a tenant
  * override the settings. Responses report the remaining quota (draft-ietf-httpapi-ratelimit-headers).
  */
-import { TokenBuckets } from "../../domain/token-buckets.ts";
+import { TokenBuckets } from "#domain/token-buckets.ts";
 import { rateLimited } from "./rate-limited.ts";
 import type { TenantPolicies, TenantPolicy } from "./tenant-policies.ts";
 

@@ -2,11 +2,11 @@
  * In-memory cache of tenants' policies. A change is published in the sequence of revocations, and removes the cached
  * policy before the change's response is sent.
  */
-import { createBatcher } from "../../database/batcher.ts";
-import type { TenantPolicyRow } from "../../database/repositories/tenant-policies.ts";
-import { putBounded } from "../../domain/bounded-map.ts";
-import type { Clock, Timers } from "../../domain/clock.ts";
-import { effectiveLimits, type LimitDefaults, type TenantLimitValues } from "../../config/tenant-limits.ts";
+import { createBatcher } from "#database/batcher.ts";
+import type { TenantPolicyRow } from "#database/repositories/tenant-policies.ts";
+import { putBounded } from "#domain/bounded-map.ts";
+import type { Clock, Timers } from "#domain/clock.ts";
+import { effectiveLimits, type LimitDefaults, type TenantLimitValues } from "#config/tenant-limits.ts";
 
 /** Maximum age of a cached policy, in milliseconds. */
 export const POLICY_LIFE_MS = 5_000;

@@ -2,9 +2,9 @@
  * Rate limits of the OAuth endpoints (security decisions I). Limits per address reject only failed requests: a valid
  * credential is never rejected for others at its address. The limit per client counts authenticated requests.
  */
-import type { Config } from "../../config/config.ts";
-import { SignetError } from "../../domain/errors.ts";
-import { FixedWindows } from "../../domain/fixed-windows.ts";
+import type { Config } from "#config/config.ts";
+import { SignetError } from "#domain/errors.ts";
+import { FixedWindows } from "#domain/fixed-windows.ts";
 import { networksOf, takeFrom } from "./address-key.ts";
 import { FailureLimiter } from "./failure-limiter.ts";
 import { NarrowGate } from "./narrow-gate.ts";

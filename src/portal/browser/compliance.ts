@@ -1,7 +1,7 @@
 /** Fetches the proof of one compliance entry and verifies it in the browser, without trust in the answer. */
-import { encodeHex } from "../../lib/transparency-log/bytes.ts";
-import { type VerifiedEntry, verifyEntry } from "../../lib/transparency-log/compliance-proof.ts";
-import { parseCheckpoint, VerifierKeyError } from "../../lib/transparency-log/signed-note.ts";
+import { encodeHex } from "#lib/transparency-log/bytes.ts";
+import { type VerifiedEntry, verifyEntry } from "#lib/transparency-log/compliance-proof.ts";
+import { parseCheckpoint, VerifierKeyError } from "#lib/transparency-log/signed-note.ts";
 import { ability, WEB_CRYPTO } from "./web-crypto.ts";
 
 const PIN = "signet.log-key";

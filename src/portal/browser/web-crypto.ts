@@ -1,5 +1,5 @@
 /** A browser's cryptography for proofs of the compliance log. */
-import type { ProofCrypto } from "../../lib/transparency-log/signed-note.ts";
+import type { ProofCrypto } from "#lib/transparency-log/signed-note.ts";
 
 const ED25519 = { name: "Ed25519" };
 const PUBLIC_KEY_BYTES = 32;

@@ -4,17 +4,17 @@ import { promisify } from "node:util";
 import { gunzip } from "node:zlib";
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { Type } from "typebox";
-import { nothingHere } from "../../domain/errors.ts";
-import { prefersHtml } from "../../http/accept.ts";
-import { Closed } from "../../http/common.ts";
+import { nothingHere } from "#domain/errors.ts";
+import { prefersHtml } from "#http/accept.ts";
+import { Closed } from "#http/common.ts";
 import {
   makeDocument,
   makeJsonDocument,
   onceMade,
   type PublicDocument,
   sendDocument,
-} from "../../http/public-document.ts";
-import type { SignetServer } from "../../http/types.ts";
+} from "#http/public-document.ts";
+import type { SignetServer } from "#http/types.ts";
 import { type Assets, loadAssets } from "../assets.ts";
 import { html, type Html, type Part } from "../html.ts";
 import { type Guide, GUIDE_PATH, guideAddress, type GuidePage, renderGuide } from "./markdown.ts";

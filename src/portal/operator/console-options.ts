@@ -1,13 +1,13 @@
 /** Dependencies of the operators' console. */
 import type { FastifyRequest } from "fastify";
-import type { FindServices } from "../../api/admin/find.ts";
-import type { OperatorAccess } from "../../api/admin/operator-guard.ts";
-import type { Overview } from "../../api/schemas/overview.ts";
-import type { WhyServices } from "../../api/admin/why/why.ts";
-import type { InProcessCalls } from "../../api/in-process.ts";
-import type { OperatorIdentity } from "../../domain/identity.ts";
-import type { SignetServer } from "../../http/types.ts";
-import type { OperatorSession, OperatorSessions } from "../../tokens/operators/operator-sessions.ts";
+import type { FindServices } from "#api/admin/find.ts";
+import type { OperatorAccess } from "#api/admin/operator-guard.ts";
+import type { Overview } from "#api/schemas/overview.ts";
+import type { WhyServices } from "#api/admin/why/why.ts";
+import type { InProcessCalls } from "#api/in-process.ts";
+import type { OperatorIdentity } from "#domain/identity.ts";
+import type { SignetServer } from "#http/types.ts";
+import type { OperatorSession, OperatorSessions } from "#tokens/operators/operator-sessions.ts";
 import type { PageOptions } from "../context.ts";
 
 export interface ConsoleOptions extends Omit<PageOptions, "sessions" | "exportDeadLetters" | "portalUrl"> {

@@ -1,12 +1,12 @@
 /** The operators' own pages: the overview, the search over tenants, explanations, and the view of a tenant. */
 import { Type } from "typebox";
-import { findOnRecord } from "../../api/admin/find.ts";
-import type { Overview } from "../../api/schemas/overview.ts";
-import { ExplainedId, explainOnRecord } from "../../api/admin/why/why.ts";
-import type { Found } from "../../database/repositories/operator-finds.ts";
-import { listTenants } from "../../database/repositories/tenants.ts";
-import { Closed, IdParams } from "../../http/common.ts";
-import type { SignetServer } from "../../http/types.ts";
+import { findOnRecord } from "#api/admin/find.ts";
+import type { Overview } from "#api/schemas/overview.ts";
+import { ExplainedId, explainOnRecord } from "#api/admin/why/why.ts";
+import type { Found } from "#database/repositories/operator-finds.ts";
+import { listTenants } from "#database/repositories/tenants.ts";
+import { Closed, IdParams } from "#http/common.ts";
+import type { SignetServer } from "#http/types.ts";
 import { SEE_OTHER } from "../context.ts";
 import { field } from "../filters.ts";
 import { Form, Line } from "../forms.ts";
@@ -14,7 +14,7 @@ import { html, type Html, type Part } from "../html.ts";
 import { CONSOLE_SCOPE, type PageContent } from "../layout.ts";
 import type { PortalParts } from "../page-parts.ts";
 import { badge, facts, formFields, moment, table, temporalFact, temporalViews } from "../parts.ts";
-import { workflowsOfUrl } from "../../temporal/views.ts";
+import { workflowsOfUrl } from "#temporal/views.ts";
 import type { Visit } from "../visit.ts";
 import type { ConsoleOptions } from "./console-options.ts";
 import { targetLink, targetReference } from "./target-pages.ts";

@@ -4,15 +4,15 @@
  * time, read-only and without content; the tenant's compliance log has an entry. They may revoke and hold.
  */
 import type { onRequestAsyncHookHandler } from "fastify";
-import { SignetError } from "../../domain/errors.ts";
-import type { Identity } from "../../domain/identity.ts";
-import { scopeViolation } from "../../http/bearer-errors.ts";
-import { OPERATOR_ROLES } from "../../domain/operator-roles.ts";
-import { requireRole } from "../../api/admin/operator-guard.ts";
-import type { SignetServer } from "../../http/types.ts";
-import type { OperatorSession } from "../../tokens/operators/operator-sessions.ts";
-import type { SignedIn } from "../../tokens/portal-sessions.ts";
-import { operationOf } from "../../tokens/guards/authentication.ts";
+import { SignetError } from "#domain/errors.ts";
+import type { Identity } from "#domain/identity.ts";
+import { scopeViolation } from "#http/bearer-errors.ts";
+import { OPERATOR_ROLES } from "#domain/operator-roles.ts";
+import { requireRole } from "#api/admin/operator-guard.ts";
+import type { SignetServer } from "#http/types.ts";
+import type { OperatorSession } from "#tokens/operators/operator-sessions.ts";
+import type { SignedIn } from "#tokens/portal-sessions.ts";
+import { operationOf } from "#tokens/guards/authentication.ts";
 import { type PageOptions, SEE_OTHER } from "../context.ts";
 import { createSessionCookie } from "../cookie.ts";
 import { requireOwnOrigin } from "../forms.ts";

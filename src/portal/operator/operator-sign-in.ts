@@ -1,10 +1,10 @@
 /** Signing in to the operators' console, by token or by certificate, and signing out. */
 import type { FastifyRequest } from "fastify";
 import { Type } from "typebox";
-import { identifyOperator } from "../../api/admin/operator-guard.ts";
-import { SignetError } from "../../domain/errors.ts";
-import { Closed } from "../../http/common.ts";
-import type { SignetServer } from "../../http/types.ts";
+import { identifyOperator } from "#api/admin/operator-guard.ts";
+import { SignetError } from "#domain/errors.ts";
+import { Closed } from "#http/common.ts";
+import type { SignetServer } from "#http/types.ts";
 import { SEE_OTHER } from "../context.ts";
 import { Form, Line, requireOwnOrigin } from "../forms.ts";
 import { html, type Html } from "../html.ts";

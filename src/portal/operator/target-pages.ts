@@ -3,12 +3,12 @@
  * only changes. They go through the operators' API in this process, with the role of the session's operator.
  */
 import type { FastifyRequest } from "fastify";
-import type { InProcessCall } from "../../api/in-process.ts";
-import { CredentialParams } from "../../api/schemas/credentials.ts";
-import { REASON_MAX } from "../../api/schemas/revocations.ts";
-import { type SignetError, validationFailed } from "../../domain/errors.ts";
-import { IdParams } from "../../http/common.ts";
-import type { SignetServer } from "../../http/types.ts";
+import type { InProcessCall } from "#api/in-process.ts";
+import { CredentialParams } from "#api/schemas/credentials.ts";
+import { REASON_MAX } from "#api/schemas/revocations.ts";
+import { type SignetError, validationFailed } from "#domain/errors.ts";
+import { IdParams } from "#http/common.ts";
+import type { SignetServer } from "#http/types.ts";
 import { SEE_OTHER } from "../context.ts";
 import { lineField } from "../fields.ts";
 import { Form, Line } from "../forms.ts";

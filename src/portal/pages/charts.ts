@@ -1,5 +1,5 @@
 /** Charts of the last 24 hours: inline SVG, with a text and a table of the numbers for screen readers. */
-import type { DeliveryHour } from "../../lib/client/api-types.ts";
+import type { DeliveryHour } from "#lib/client/api-types.ts";
 import { html, type Html, type Part } from "../html.ts";
 import { table } from "../parts.ts";
 import type { Visit } from "../visit.ts";

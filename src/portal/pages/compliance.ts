@@ -1,15 +1,11 @@
 /** The tenant's entries in the compliance log, and a page for one entry, whose proof browsers verify themselves. */
 import { type Static, Type } from "typebox";
-import { Closed } from "../../http/common.ts";
-import { EntryParams } from "../../api/schemas/compliance.ts";
-import type { SignetServer } from "../../http/types.ts";
-import type { ConsistencyAnswer, InclusionAnswer } from "../../lib/transparency-log/compliance-proof.ts";
-import type {
-  ComplianceCheckpoint,
-  ComplianceEntry,
-  ComplianceEntryDetails,
-} from "../../lib/client/api-types.ts";
-import { ENTRY_TYPES } from "../../compliance/entry-types.ts";
+import { Closed } from "#http/common.ts";
+import { EntryParams } from "#api/schemas/compliance.ts";
+import type { SignetServer } from "#http/types.ts";
+import type { ConsistencyAnswer, InclusionAnswer } from "#lib/transparency-log/compliance-proof.ts";
+import type { ComplianceCheckpoint, ComplianceEntry, ComplianceEntryDetails } from "#lib/client/api-types.ts";
+import { ENTRY_TYPES } from "#compliance/entry-types.ts";
 import type { ListAnswer } from "../context.ts";
 import { apiQuery, filterNotice, choice, filteredPath, filters, option } from "../filters.ts";
 import { Line } from "../forms.ts";

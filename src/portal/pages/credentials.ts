@@ -1,7 +1,7 @@
 /** Credentials: their scopes, secret versions, rotation and revocation, also by what leaked. */
 import { Type } from "typebox";
-import { Closed, IdParams, OneOf } from "../../http/common.ts";
-import type { SignetServer } from "../../http/types.ts";
+import { Closed, IdParams, OneOf } from "#http/common.ts";
+import type { SignetServer } from "#http/types.ts";
 import type {
   CreatedCredential,
   Credential,
@@ -9,10 +9,10 @@ import type {
   LeakRevocation,
   Revocation,
   SecretVersion,
-} from "../../lib/client/api-types.ts";
-import { CredentialParams } from "../../api/schemas/credentials.ts";
-import { type SignetError, validationFailed } from "../../domain/errors.ts";
-import { LEAK_LENGTH_MAX } from "../../tokens/leaks/recognize-leak.ts";
+} from "#lib/client/api-types.ts";
+import { CredentialParams } from "#api/schemas/credentials.ts";
+import { type SignetError, validationFailed } from "#domain/errors.ts";
+import { LEAK_LENGTH_MAX } from "#tokens/leaks/recognize-leak.ts";
 import type { ListAnswer } from "../context.ts";
 import type { PortalParts } from "../page-parts.ts";
 import { lineField } from "../fields.ts";

@@ -1,17 +1,12 @@
 /** Dead letters: deliveries that failed permanently, by endpoint and class of failure, and their replay. */
-import { ATTEMPT_MAX, DEAD_LETTER_DAYS } from "../../domain/retry-schedule.ts";
+import { ATTEMPT_MAX, DEAD_LETTER_DAYS } from "#domain/retry-schedule.ts";
 import { Type } from "typebox";
-import { Closed, Id, IdParams, OneOf } from "../../http/common.ts";
-import { deliveryFilter } from "../../api/routes/deliveries.ts";
-import { DeliveryFilters } from "../../api/schemas/deliveries.ts";
-import type { SignetServer } from "../../http/types.ts";
-import type { ReplayCount } from "../../api/schemas/replays.ts";
-import type {
-  DeadLetter,
-  DeadLetterGroup,
-  DeadLetterSummary,
-  ReplayJob,
-} from "../../lib/client/api-types.ts";
+import { Closed, Id, IdParams, OneOf } from "#http/common.ts";
+import { deliveryFilter } from "#api/routes/deliveries.ts";
+import { DeliveryFilters } from "#api/schemas/deliveries.ts";
+import type { SignetServer } from "#http/types.ts";
+import type { ReplayCount } from "#api/schemas/replays.ts";
+import type { DeadLetter, DeadLetterGroup, DeadLetterSummary, ReplayJob } from "#lib/client/api-types.ts";
 import { type ListAnswer, SEE_OTHER } from "../context.ts";
 import { Form } from "../forms.ts";
 import { apiQuery, filterNotice, filteredPath, isFiltered } from "../filters.ts";

@@ -1,7 +1,7 @@
 /** Deliveries: the list with its filters, updated live. */
-import { PositionHeaders, positionOf, sendDeliveries } from "../../api/delivery-stream.ts";
-import type { SignetServer } from "../../http/types.ts";
-import type { Delivery } from "../../lib/client/api-types.ts";
+import { PositionHeaders, positionOf, sendDeliveries } from "#api/delivery-stream.ts";
+import type { SignetServer } from "#http/types.ts";
+import type { Delivery } from "#lib/client/api-types.ts";
 import type { ListAnswer } from "../context.ts";
 import { apiQuery, filterNotice, filteredPath, isFiltered } from "../filters.ts";
 import { html, type Html, type Part } from "../html.ts";

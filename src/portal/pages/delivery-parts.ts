@@ -1,9 +1,9 @@
 /** Common parts of the pages for deliveries and dead letters. */
 import { type Static, Type } from "typebox";
-import { Closed } from "../../http/common.ts";
-import type { AttemptError, Delivery, Endpoint } from "../../lib/client/api-types.ts";
-import { ATTEMPT_ERRORS, DELIVERY_STATES } from "../../domain/delivery.ts";
-import { FAILURES, SHOWN_DELIVERIES } from "../../domain/shown-states.ts";
+import { Closed } from "#http/common.ts";
+import type { AttemptError, Delivery, Endpoint } from "#lib/client/api-types.ts";
+import { ATTEMPT_ERRORS, DELIVERY_STATES } from "#domain/delivery.ts";
+import { FAILURES, SHOWN_DELIVERIES } from "#domain/shown-states.ts";
 import type { ListAnswer } from "../context.ts";
 import { choice, field, filters, option } from "../filters.ts";
 import { Line } from "../forms.ts";

@@ -1,10 +1,10 @@
 /** One delivery: its state, all its requests, and its actions. */
 import { Type } from "typebox";
-import { Closed, IdParams, OneOf } from "../../http/common.ts";
-import type { SignetServer } from "../../http/types.ts";
-import type { Attempt, Delivery, Endpoint } from "../../lib/client/api-types.ts";
-import { rawMember } from "../../http/raw-json.ts";
-import { ATTEMPT_MAX as ATTEMPTS } from "../../domain/retry-schedule.ts";
+import { Closed, IdParams, OneOf } from "#http/common.ts";
+import type { SignetServer } from "#http/types.ts";
+import type { Attempt, Delivery, Endpoint } from "#lib/client/api-types.ts";
+import { rawMember } from "#http/raw-json.ts";
+import { ATTEMPT_MAX as ATTEMPTS } from "#domain/retry-schedule.ts";
 import { type ListAnswer, SEE_OTHER } from "../context.ts";
 import { Form } from "../forms.ts";
 import { html, type Html, type Part } from "../html.ts";
@@ -13,7 +13,7 @@ import type { PortalParts } from "../page-parts.ts";
 import { badge, buttonForm, dataBlock, facts, moment, shortened, temporalFact } from "../parts.ts";
 import { prettyJson } from "../pretty-json.ts";
 import { refused } from "../problems.ts";
-import { workflowUrl } from "../../temporal/views.ts";
+import { workflowUrl } from "#temporal/views.ts";
 import type { Visit } from "../visit.ts";
 import {
   answerText,

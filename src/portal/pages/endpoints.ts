@@ -1,8 +1,8 @@
 /** Endpoints: the list, and the pages to add one. */
 import { Type } from "typebox";
-import { Closed, OneOf } from "../../http/common.ts";
-import type { SignetServer } from "../../http/types.ts";
-import type { Endpoint, RegisteredEndpoint } from "../../lib/client/api-types.ts";
+import { Closed, OneOf } from "#http/common.ts";
+import type { SignetServer } from "#http/types.ts";
+import type { Endpoint, RegisteredEndpoint } from "#lib/client/api-types.ts";
 import type { ListAnswer } from "../context.ts";
 import type { PortalParts } from "../page-parts.ts";
 import { Line } from "../forms.ts";

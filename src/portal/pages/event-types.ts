@@ -1,9 +1,9 @@
 /** The tenant's event types: their meaning and their data. */
 import { Type } from "typebox";
-import { Closed } from "../../http/common.ts";
-import { EventTypeParams } from "../../api/schemas/event-types.ts";
-import type { SignetServer } from "../../http/types.ts";
-import type { EventType } from "../../lib/client/api-types.ts";
+import { Closed } from "#http/common.ts";
+import { EventTypeParams } from "#api/schemas/event-types.ts";
+import type { SignetServer } from "#http/types.ts";
+import type { EventType } from "#lib/client/api-types.ts";
 import type { ListAnswer } from "../context.ts";
 import type { PortalParts } from "../page-parts.ts";
 import { Line } from "../forms.ts";

@@ -1,9 +1,9 @@
 /** Published events: the list, also of events that matched no endpoint, and a page for one. */
 import { type Static, Type } from "typebox";
-import { Closed, IdParams } from "../../http/common.ts";
-import { rawMember } from "../../http/raw-json.ts";
-import type { SignetServer } from "../../http/types.ts";
-import type { Delivery, StoredEvent } from "../../lib/client/api-types.ts";
+import { Closed, IdParams } from "#http/common.ts";
+import { rawMember } from "#http/raw-json.ts";
+import type { SignetServer } from "#http/types.ts";
+import type { Delivery, StoredEvent } from "#lib/client/api-types.ts";
 import type { ListAnswer } from "../context.ts";
 import { apiQuery, filterNotice, field, filteredPath, filters, isFiltered } from "../filters.ts";
 import { Line } from "../forms.ts";

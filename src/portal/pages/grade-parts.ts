@@ -1,12 +1,6 @@
 /** Renders a grade's report (docs/grader.md). */
-import type {
-  Grade,
-  GradeCheck,
-  GradeFinding,
-  GradeReport,
-  GradeSummary,
-} from "../../lib/client/api-types.ts";
-import type { CheckName } from "../../webhooks/grader/checks.ts";
+import type { Grade, GradeCheck, GradeFinding, GradeReport, GradeSummary } from "#lib/client/api-types.ts";
+import type { CheckName } from "#webhooks/grader/checks.ts";
 import { html, type Html, type Part } from "../html.ts";
 import { badge, table } from "../parts.ts";
 import { failureText } from "./delivery-parts.ts";

@@ -1,10 +1,10 @@
 /** Grades of an endpoint's receiver: start, progress and report. */
 import { Type } from "typebox";
-import { Closed, IdParams } from "../../http/common.ts";
-import { GradeParams } from "../../api/schemas/grades.ts";
-import type { SignetServer } from "../../http/types.ts";
-import type { Endpoint, Grade, GradeSummary } from "../../lib/client/api-types.ts";
-import type { SignetError } from "../../domain/errors.ts";
+import { Closed, IdParams } from "#http/common.ts";
+import { GradeParams } from "#api/schemas/grades.ts";
+import type { SignetServer } from "#http/types.ts";
+import type { Endpoint, Grade, GradeSummary } from "#lib/client/api-types.ts";
+import type { SignetError } from "#domain/errors.ts";
 import { type ListAnswer, SEE_OTHER } from "../context.ts";
 import { Form, Line } from "../forms.ts";
 import { html, type Html, type Part } from "../html.ts";

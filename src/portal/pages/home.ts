@@ -1,7 +1,7 @@
 /** The home page: what needs attention. */
-import { DEAD_LETTER_DAYS } from "../../domain/retry-schedule.ts";
-import type { SignetServer } from "../../http/types.ts";
-import type { Credential, DeadLetterGroup, Endpoint } from "../../lib/client/api-types.ts";
+import { DEAD_LETTER_DAYS } from "#domain/retry-schedule.ts";
+import type { SignetServer } from "#http/types.ts";
+import type { Credential, DeadLetterGroup, Endpoint } from "#lib/client/api-types.ts";
 import type { ListAnswer as List } from "../context.ts";
 import type { PortalParts } from "../page-parts.ts";
 import { html, type Html } from "../html.ts";

@@ -1,10 +1,10 @@
 /** Events that an endpoint never received: counts them, then sends them as a job. */
 import { Type } from "typebox";
-import { IdParams } from "../../http/common.ts";
-import type { SignetServer } from "../../http/types.ts";
-import type { ReplayCount } from "../../api/schemas/replays.ts";
-import type { Endpoint, ReplayJob } from "../../lib/client/api-types.ts";
-import { type SignetError, validationFailed } from "../../domain/errors.ts";
+import { IdParams } from "#http/common.ts";
+import type { SignetServer } from "#http/types.ts";
+import type { ReplayCount } from "#api/schemas/replays.ts";
+import type { Endpoint, ReplayJob } from "#lib/client/api-types.ts";
+import { type SignetError, validationFailed } from "#domain/errors.ts";
 import { SEE_OTHER } from "../context.ts";
 import { lineField } from "../fields.ts";
 import { instantOf, zoned } from "../filters.ts";

@@ -1,7 +1,7 @@
 /** The pages that create a credential. */
-import type { SignetError } from "../../domain/errors.ts";
-import type { SignetServer } from "../../http/types.ts";
-import type { CreatedCredential } from "../../lib/client/api-types.ts";
+import type { SignetError } from "#domain/errors.ts";
+import type { SignetServer } from "#http/types.ts";
+import type { CreatedCredential } from "#lib/client/api-types.ts";
 import { areaField, lineField } from "../fields.ts";
 import { Form, Line } from "../forms.ts";
 import { html, type Part } from "../html.ts";

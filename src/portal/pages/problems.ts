@@ -1,6 +1,6 @@
 /** Error pages. */
-import { ERROR_CATALOGUE, type SignetError } from "../../domain/errors.ts";
-import { NPX_SIGNET } from "../../runtime/package.ts";
+import { ERROR_CATALOGUE, type SignetError } from "#domain/errors.ts";
+import { NPX_SIGNET } from "#runtime/package.ts";
 import type { Brand } from "../brand.ts";
 import { html, type Html } from "../html.ts";
 import { type PageContent, returnLink } from "../layout.ts";

@@ -1,8 +1,8 @@
 /** Receipts of revocations: which edges, hubs and apis apply one, where, how fast, and who cannot admit a token anyway. */
 import { Type } from "typebox";
-import { OneOf } from "../../http/common.ts";
-import type { Revocation } from "../../lib/client/api-types.ts";
-import { RECEIPT_WAITS, type ReceiptWait } from "../../revocation/receipt.ts";
+import { OneOf } from "#http/common.ts";
+import type { Revocation } from "#lib/client/api-types.ts";
+import { RECEIPT_WAITS, type ReceiptWait } from "#revocation/receipt.ts";
 import { html, type Part } from "../html.ts";
 import { badge, facts, moment, table } from "../parts.ts";
 import type { Visit } from "../visit.ts";

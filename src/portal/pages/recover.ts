@@ -1,11 +1,11 @@
 /** "My receiver is fixed": counts an endpoint's failed deliveries, then sends them again as a job. */
-import { ATTEMPT_MAX } from "../../domain/retry-schedule.ts";
+import { ATTEMPT_MAX } from "#domain/retry-schedule.ts";
 import { type Static, Type } from "typebox";
-import { Closed, IdParams, OneOf } from "../../http/common.ts";
-import type { SignetServer } from "../../http/types.ts";
-import type { ReplayCount } from "../../api/schemas/replays.ts";
-import type { NewReplay, ReplayJob } from "../../lib/client/api-types.ts";
-import type { SignetError } from "../../domain/errors.ts";
+import { Closed, IdParams, OneOf } from "#http/common.ts";
+import type { SignetServer } from "#http/types.ts";
+import type { ReplayCount } from "#api/schemas/replays.ts";
+import type { NewReplay, ReplayJob } from "#lib/client/api-types.ts";
+import type { SignetError } from "#domain/errors.ts";
 import { SEE_OTHER } from "../context.ts";
 import { lineField } from "../fields.ts";
 import { instantOf, option, zoned } from "../filters.ts";

@@ -1,10 +1,10 @@
 /** Replays: running and finished jobs, with their progress. */
 import { type Static, Type } from "typebox";
-import { Closed, IdParams, OneOf } from "../../http/common.ts";
-import type { SignetServer } from "../../http/types.ts";
-import type { ReplayCount, ReplayItem, ReplayJob, ReplayOutcomes } from "../../lib/client/api-types.ts";
-import { REPLAY_OUTCOMES } from "../../database/repositories/webhooks/replay-items.ts";
-import type { SignetError } from "../../domain/errors.ts";
+import { Closed, IdParams, OneOf } from "#http/common.ts";
+import type { SignetServer } from "#http/types.ts";
+import type { ReplayCount, ReplayItem, ReplayJob, ReplayOutcomes } from "#lib/client/api-types.ts";
+import { REPLAY_OUTCOMES } from "#database/repositories/webhooks/replay-items.ts";
+import type { SignetError } from "#domain/errors.ts";
 import { type ListAnswer, SEE_OTHER } from "../context.ts";
 import { Form, Line } from "../forms.ts";
 import { html, type Html, type Part } from "../html.ts";

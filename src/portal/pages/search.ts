@@ -1,10 +1,10 @@
 /** Finds the page of any id: of the service, of a credential's client, or the publisher's own id of an event. */
 import { Type } from "typebox";
-import { Closed } from "../../http/common.ts";
-import type { SignetServer } from "../../http/types.ts";
-import type { Credential, StoredEvent } from "../../lib/client/api-types.ts";
-import { EVENT_TYPE } from "../../api/schemas/endpoints.ts";
-import { ID_PATTERN } from "../../domain/ids.ts";
+import { Closed } from "#http/common.ts";
+import type { SignetServer } from "#http/types.ts";
+import type { Credential, StoredEvent } from "#lib/client/api-types.ts";
+import { EVENT_TYPE } from "#api/schemas/endpoints.ts";
+import { ID_PATTERN } from "#domain/ids.ts";
 import { type ListAnswer, SEE_OTHER } from "../context.ts";
 import { Line } from "../forms.ts";
 import { html } from "../html.ts";

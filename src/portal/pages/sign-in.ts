@@ -1,14 +1,14 @@
 /** Sign-in with a one-time link, sign-out, and the list of open sessions. */
 import type { FastifyRequest } from "fastify";
 import { Type } from "typebox";
-import { Closed } from "../../http/common.ts";
-import type { SignetServer } from "../../http/types.ts";
+import { Closed } from "#http/common.ts";
+import type { SignetServer } from "#http/types.ts";
 import { SEE_OTHER } from "../context.ts";
 import type { PortalParts } from "../page-parts.ts";
 import { Form, requireOwnOrigin } from "../forms.ts";
 import { html } from "../html.ts";
 import { formFields, moment } from "../parts.ts";
-import type { PortalSessions } from "../../tokens/portal-sessions.ts";
+import type { PortalSessions } from "#tokens/portal-sessions.ts";
 import { refused } from "../problems.ts";
 import { linkEnded, signInNeeded } from "./problems.ts";
 

@@ -1,13 +1,13 @@
 /** Sends a test event to one endpoint: a fixed event, or a custom event that starts from an example of its type. */
-import { isReservedType } from "../../domain/own-event-types.ts";
+import { isReservedType } from "#domain/own-event-types.ts";
 import { Type } from "typebox";
-import { JsonText } from "../../api/in-process.ts";
-import { spliceMember } from "../../http/raw-json.ts";
-import { Closed, IdParams, OneOf } from "../../http/common.ts";
-import { EVENT_TYPE } from "../../api/schemas/endpoints.ts";
-import type { SignetServer } from "../../http/types.ts";
-import type { Delivery, EventType } from "../../lib/client/api-types.ts";
-import { type SignetError, validationFailed } from "../../domain/errors.ts";
+import { JsonText } from "#api/in-process.ts";
+import { spliceMember } from "#http/raw-json.ts";
+import { Closed, IdParams, OneOf } from "#http/common.ts";
+import { EVENT_TYPE } from "#api/schemas/endpoints.ts";
+import type { SignetServer } from "#http/types.ts";
+import type { Delivery, EventType } from "#lib/client/api-types.ts";
+import { type SignetError, validationFailed } from "#domain/errors.ts";
 import { type ListAnswer, SEE_OTHER } from "../context.ts";
 import { areaField, lineField } from "../fields.ts";
 import { Form, Line } from "../forms.ts";

@@ -1,29 +1,24 @@
 /** The operators' listener: plain HTTP, or TLS with client certificates if its files are set. */
 import type { Server as HttpsServer } from "node:https";
-import { listenServer } from "../../http/server.ts";
-import type { SignetServer } from "../../http/types.ts";
-import { type Config, ConfigError, type ListenAddress } from "../../config/config.ts";
-import type { Clock } from "../../domain/clock.ts";
-import { listenOn } from "../../runtime/http-server.ts";
+import { listenServer } from "#http/server.ts";
+import type { SignetServer } from "#http/types.ts";
+import { type Config, ConfigError, type ListenAddress } from "#config/config.ts";
+import type { Clock } from "#domain/clock.ts";
+import { listenOn } from "#runtime/http-server.ts";
 import {
   type ClientIdentification,
   createClientIdentification,
-} from "../../http/mutual-tls/client-identification.ts";
-import { createCertificateJudge } from "../../http/mutual-tls/certificate-judge.ts";
-import type { ClientCertificate } from "../../http/mutual-tls/client-certificate.ts";
-import { type Material, type MaterialStore, openMaterial } from "../../http/mutual-tls/material.ts";
-import {
-  closeServer,
-  createTlsServer,
-  tlsContext,
-  type TlsMaterial,
-} from "../../http/mutual-tls/tls-listener.ts";
-import { TrustError } from "../../http/mutual-tls/trust.ts";
-import type { Logger } from "../../observability/logger.ts";
-import type { ReadinessCheck } from "../../runtime/readiness.ts";
+} from "#http/mutual-tls/client-identification.ts";
+import { createCertificateJudge } from "#http/mutual-tls/certificate-judge.ts";
+import type { ClientCertificate } from "#http/mutual-tls/client-certificate.ts";
+import { type Material, type MaterialStore, openMaterial } from "#http/mutual-tls/material.ts";
+import { closeServer, createTlsServer, tlsContext, type TlsMaterial } from "#http/mutual-tls/tls-listener.ts";
+import { TrustError } from "#http/mutual-tls/trust.ts";
+import type { Logger } from "#observability/logger.ts";
+import type { ReadinessCheck } from "#runtime/readiness.ts";
 import { operatorFiles } from "../certificate-files.ts";
 import { handlerOf } from "../mutual-tls.ts";
-import { machineTimers } from "../../runtime/machine-timers.ts";
+import { machineTimers } from "#runtime/machine-timers.ts";
 
 export interface AdminListenerOptions {
   readonly config: Config;

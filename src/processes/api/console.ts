@@ -1,16 +1,16 @@
 /** Wires the operators' console. */
-import type { OperatorAccess } from "../../api/admin/operator-guard.ts";
-import type { AdminServices } from "../../api/admin/services.ts";
-import type { InProcessCalls } from "../../api/in-process.ts";
-import type { Config } from "../../config/config.ts";
-import { machineTimers } from "../../runtime/machine-timers.ts";
-import { FruitlessLookups } from "../../http/rate-limits/fruitless-lookups.ts";
-import type { SignetServer } from "../../http/types.ts";
-import { createConsoleGuard, registerConsole } from "../../portal/operator/console.ts";
-import type { PortalBrands } from "../../portal/brand.ts";
-import { OperatorSessions } from "../../tokens/operators/operator-sessions.ts";
-import type { TemporalUi } from "../../temporal/views.ts";
-import type { DeliveryStreams } from "../../webhooks/engine/delivery-streams.ts";
+import type { OperatorAccess } from "#api/admin/operator-guard.ts";
+import type { AdminServices } from "#api/admin/services.ts";
+import type { InProcessCalls } from "#api/in-process.ts";
+import type { Config } from "#config/config.ts";
+import { machineTimers } from "#runtime/machine-timers.ts";
+import { FruitlessLookups } from "#http/rate-limits/fruitless-lookups.ts";
+import type { SignetServer } from "#http/types.ts";
+import { createConsoleGuard, registerConsole } from "#portal/operator/console.ts";
+import type { PortalBrands } from "#portal/brand.ts";
+import { OperatorSessions } from "#tokens/operators/operator-sessions.ts";
+import type { TemporalUi } from "#temporal/views.ts";
+import type { DeliveryStreams } from "#webhooks/engine/delivery-streams.ts";
 
 export interface ConsoleParts extends Pick<
   AdminServices,

@@ -1,17 +1,17 @@
 /** Authentication of operators in the api process. */
-import type { RandomBytes } from "../../domain/ids.ts";
-import type { OperatorAccess } from "../../api/admin/operator-guard.ts";
-import { type Config, ConfigError } from "../../config/config.ts";
-import type { Pepper } from "../../crypto/pepper.ts";
-import { loadOperatorToken } from "../../crypto/service-secrets.ts";
-import type { Pool } from "../../database/pool.ts";
-import { hasWayToSecurity } from "../../database/repositories/tokens/operators.ts";
-import type { Clock } from "../../domain/clock.ts";
-import { machineTimers } from "../../runtime/machine-timers.ts";
-import type { Logger } from "../../observability/logger.ts";
-import { createOperatorAuthenticator } from "../../tokens/operators/authenticate-operator.ts";
-import { createRefusalAudit } from "../../tokens/operators/refusal-audit.ts";
-import { FailureLimiter } from "../../http/rate-limits/failure-limiter.ts";
+import type { RandomBytes } from "#domain/ids.ts";
+import type { OperatorAccess } from "#api/admin/operator-guard.ts";
+import { type Config, ConfigError } from "#config/config.ts";
+import type { Pepper } from "#crypto/pepper.ts";
+import { loadOperatorToken } from "#crypto/service-secrets.ts";
+import type { Pool } from "#database/pool.ts";
+import { hasWayToSecurity } from "#database/repositories/tokens/operators.ts";
+import type { Clock } from "#domain/clock.ts";
+import { machineTimers } from "#runtime/machine-timers.ts";
+import type { Logger } from "#observability/logger.ts";
+import { createOperatorAuthenticator } from "#tokens/operators/authenticate-operator.ts";
+import { createRefusalAudit } from "#tokens/operators/refusal-audit.ts";
+import { FailureLimiter } from "#http/rate-limits/failure-limiter.ts";
 
 /** Failures of one address within 5 minutes before it must wait. */
 const FAILURES_MAX = 10;

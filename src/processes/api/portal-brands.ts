@@ -1,13 +1,13 @@
 /** The portal's brands: the installation's from the settings, tenants' from the database. */
 import { readFileSync } from "node:fs";
-import { type Config, ConfigError } from "../../config/config.ts";
-import type { Pool } from "../../database/pool.ts";
-import { findPortalBrand } from "../../database/repositories/portal-brands.ts";
-import { tenantTransaction } from "../../database/transaction.ts";
-import { machineTimers } from "../../runtime/machine-timers.ts";
-import { LOGO_MAX, logoType, type PortalBrand, type PortalLogo } from "../../domain/portal-brand.ts";
-import { PortalBrands } from "../../portal/brand.ts";
-import { messageOf } from "../../runtime/thrown.ts";
+import { type Config, ConfigError } from "#config/config.ts";
+import type { Pool } from "#database/pool.ts";
+import { findPortalBrand } from "#database/repositories/portal-brands.ts";
+import { tenantTransaction } from "#database/transaction.ts";
+import { machineTimers } from "#runtime/machine-timers.ts";
+import { LOGO_MAX, logoType, type PortalBrand, type PortalLogo } from "#domain/portal-brand.ts";
+import { PortalBrands } from "#portal/brand.ts";
+import { messageOf } from "#runtime/thrown.ts";
 
 export type BrandSettings = Pick<
   Config,

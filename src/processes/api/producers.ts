@@ -1,20 +1,20 @@
 /** Wires the verification of producers' signatures for the api process. */
-import type { Config } from "../../config/config.ts";
-import type { Keyring } from "../../crypto/keyring.ts";
-import type { Pool } from "../../database/pool.ts";
-import { touchVersions } from "../../database/repositories/tokens/clients.ts";
-import { createProducerLookup } from "../../database/repositories/tokens/producer-secrets.ts";
-import type { Clock } from "../../domain/clock.ts";
-import { machineTimers } from "../../runtime/machine-timers.ts";
-import type { Logger } from "../../observability/logger.ts";
-import { createLastUsedRecorder } from "../../tokens/oauth/last-used.ts";
+import type { Config } from "#config/config.ts";
+import type { Keyring } from "#crypto/keyring.ts";
+import type { Pool } from "#database/pool.ts";
+import { touchVersions } from "#database/repositories/tokens/clients.ts";
+import { createProducerLookup } from "#database/repositories/tokens/producer-secrets.ts";
+import type { Clock } from "#domain/clock.ts";
+import { machineTimers } from "#runtime/machine-timers.ts";
+import type { Logger } from "#observability/logger.ts";
+import { createLastUsedRecorder } from "#tokens/oauth/last-used.ts";
 import {
   type AdmitIdentity,
   createProducerAuthenticator,
   type ProducerAuthenticator,
-} from "../../tokens/producers/authenticate-producer.ts";
-import { FailureLimiter } from "../../http/rate-limits/failure-limiter.ts";
-import { FruitlessLookups } from "../../http/rate-limits/fruitless-lookups.ts";
+} from "#tokens/producers/authenticate-producer.ts";
+import { FailureLimiter } from "#http/rate-limits/failure-limiter.ts";
+import { FruitlessLookups } from "#http/rate-limits/fruitless-lookups.ts";
 
 export interface ProducerParts {
   readonly config: Config;

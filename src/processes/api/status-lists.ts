@@ -1,30 +1,30 @@
 /** Wires the status lists: places for tokens of the audiences that ask for them, and the lists for every verifier. */
 import { randomBytes } from "node:crypto";
-import type { StatusListServices } from "../../api/routes/status-lists.ts";
-import type { Config } from "../../config/config.ts";
-import { createRandomPool } from "../../crypto/random-pool.ts";
-import type { Pool } from "../../database/pool.ts";
+import type { StatusListServices } from "#api/routes/status-lists.ts";
+import type { Config } from "#config/config.ts";
+import { createRandomPool } from "#crypto/random-pool.ts";
+import type { Pool } from "#database/pool.ts";
 import {
   findStatusList,
   insertPlacedTokens,
   listStatusLists,
   readRevokedPlaces,
   reservePlaces,
-} from "../../database/repositories/tokens/status-lists.ts";
-import type { GuardedClock } from "../../domain/clock.ts";
-import { newId } from "../../domain/ids.ts";
-import type { RevocationView } from "../../revocation/view.ts";
-import { statusListsUrl } from "../../tokens/oauth/metadata.ts";
-import type { KeyStore } from "../../tokens/signing-keys/key-store.ts";
-import { createStatusListDocuments } from "../../tokens/status-lists/documents.ts";
+} from "#database/repositories/tokens/status-lists.ts";
+import type { GuardedClock } from "#domain/clock.ts";
+import { newId } from "#domain/ids.ts";
+import type { RevocationView } from "#revocation/view.ts";
+import { statusListsUrl } from "#tokens/oauth/metadata.ts";
+import type { KeyStore } from "#tokens/signing-keys/key-store.ts";
+import { createStatusListDocuments } from "#tokens/status-lists/documents.ts";
 import {
   createStatusPlaces,
   LIST_ENDS_MS,
   LIST_OPEN_MS,
   LIST_SIZE,
   type StatusPlaces,
-} from "../../tokens/status-lists/places.ts";
-import { machineTimers } from "../../runtime/machine-timers.ts";
+} from "#tokens/status-lists/places.ts";
+import { machineTimers } from "#runtime/machine-timers.ts";
 
 const ORDER_KEY_BYTES = 32;
 /** Lists that the aggregation names. 7,000 tokens per second fill about 15 before the first of them ends. */

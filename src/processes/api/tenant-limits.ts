@@ -1,11 +1,11 @@
 /** Wires tenants' limits for the api process. */
-import type { Config } from "../../config/config.ts";
-import type { Pool } from "../../database/pool.ts";
-import { findTenantPolicies } from "../../database/repositories/tenant-policies.ts";
-import type { Clock } from "../../domain/clock.ts";
-import { machineTimers } from "../../runtime/machine-timers.ts";
-import { createTenantLimits, type TenantLimits } from "../../http/rate-limits/tenant-limits.ts";
-import { createTenantPolicies } from "../../http/rate-limits/tenant-policies.ts";
+import type { Config } from "#config/config.ts";
+import type { Pool } from "#database/pool.ts";
+import { findTenantPolicies } from "#database/repositories/tenant-policies.ts";
+import type { Clock } from "#domain/clock.ts";
+import { machineTimers } from "#runtime/machine-timers.ts";
+import { createTenantLimits, type TenantLimits } from "#http/rate-limits/tenant-limits.ts";
+import { createTenantPolicies } from "#http/rate-limits/tenant-policies.ts";
 
 /** @param pool role signet_issuer */
 export function openTenantLimits(config: Config, pool: Pool, clock: Clock): TenantLimits {

@@ -1,19 +1,19 @@
 /** Wires the check of access tokens and their revocation for a process that admits tokens. */
 import { randomBytes } from "node:crypto";
-import type { TokenStatusServices } from "../../api/routes/token-status.ts";
-import type { Config } from "../../config/config.ts";
-import type { Pool } from "../../database/pool.ts";
-import { transaction } from "../../database/transaction.ts";
-import type { Clock } from "../../domain/clock.ts";
-import type { KeyStore } from "../../tokens/signing-keys/key-store.ts";
-import type { Logger } from "../../observability/logger.ts";
-import { createTokenVerifier, type VerifyToken } from "../../tokens/oauth/verify-access-token.ts";
+import type { TokenStatusServices } from "#api/routes/token-status.ts";
+import type { Config } from "#config/config.ts";
+import type { Pool } from "#database/pool.ts";
+import { transaction } from "#database/transaction.ts";
+import type { Clock } from "#domain/clock.ts";
+import type { KeyStore } from "#tokens/signing-keys/key-store.ts";
+import type { Logger } from "#observability/logger.ts";
+import { createTokenVerifier, type VerifyToken } from "#tokens/oauth/verify-access-token.ts";
 import type { Follower } from "../revocation.ts";
-import { publishRevocation } from "../../revocation/publish-revocation.ts";
-import type { Receipts } from "../../revocation/receipts.ts";
-import { createStaleReport } from "../../revocation/stale-report.ts";
-import type { RevocableToken } from "../../revocation/deny-list.ts";
-import { createTokenAdmission, isAdmitted } from "../../tokens/oauth/token-admission.ts";
+import { publishRevocation } from "#revocation/publish-revocation.ts";
+import type { Receipts } from "#revocation/receipts.ts";
+import { createStaleReport } from "#revocation/stale-report.ts";
+import type { RevocableToken } from "#revocation/deny-list.ts";
+import { createTokenAdmission, isAdmitted } from "#tokens/oauth/token-admission.ts";
 
 export interface TokenParts {
   readonly config: Pick<Config, "publicUrl" | "audience" | "resources">;

@@ -10,8 +10,8 @@ import {
   createEdgeIdentityVerifier,
   type EdgeIdentity,
   EdgeIdentityError,
-} from "../../lib/edge-identity/verify.ts";
-import { closeAtOnce, endUnused, listenOn } from "../../runtime/http-server.ts";
+} from "#lib/edge-identity/verify.ts";
+import { closeAtOnce, endUnused, listenOn } from "#runtime/http-server.ts";
 
 const KEY_BYTES = 32;
 

@@ -1,8 +1,8 @@
 /** The receiver of the demo: a tenant's server that verifies requests and can be set to fail. */
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
-import { readBody } from "../../lib/bounded-body.ts";
-import { closeAtOnce, endUnused, headerText, listenOn } from "../../runtime/http-server.ts";
-import { verify } from "../../lib/receiver/verify.ts";
+import { readBody } from "#lib/bounded-body.ts";
+import { closeAtOnce, endUnused, headerText, listenOn } from "#runtime/http-server.ts";
+import { verify } from "#lib/receiver/verify.ts";
 
 /** The port that the documentation's curl commands use; any free port if it is taken. */
 const PORT = 8090;

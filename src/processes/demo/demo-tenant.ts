@@ -1,7 +1,7 @@
 /** The demo's tenant, provisioned over the operators' API like any other and kept between starts. */
 import { mkdir, readFile, rename, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import type { AdminCall, Resource } from "../../cli/admin-client.ts";
+import type { AdminCall, Resource } from "#cli/admin-client.ts";
 
 /** Scopes of the demo's tenant. */
 const SCOPES = [

@@ -4,12 +4,12 @@
  */
 import { setTimeout as delay } from "node:timers/promises";
 import { type Client, WorkflowNotFoundError } from "@temporalio/client";
-import { attemptNowSignal } from "../../../workflows/messages.ts";
-import type { AdminCall } from "../../cli/admin-client.ts";
-import { ATTEMPT_MAX, RETRY_WINDOW_HOURS } from "../../domain/retry-schedule.ts";
-import type { Clock } from "../../domain/clock.ts";
+import { attemptNowSignal } from "#workflows/messages.ts";
+import type { AdminCall } from "#cli/admin-client.ts";
+import { ATTEMPT_MAX, RETRY_WINDOW_HOURS } from "#domain/retry-schedule.ts";
+import type { Clock } from "#domain/clock.ts";
 import type { StartScreen, Step } from "../serve/screen.ts";
-import type { Fetch } from "../../lib/client/runtime.ts";
+import type { Fetch } from "#lib/client/runtime.ts";
 import type { DemoReceiver } from "./demo-receiver.ts";
 import { type DemoTenant, demoTenant } from "./demo-tenant.ts";
 import { type EdgeAccess, tryEdge } from "./edge-demo.ts";

@@ -1,9 +1,9 @@
 /** The demo's last step: the edge accepts a token within its scopes and rejects it outside them. */
 import { readFile } from "node:fs/promises";
-import { readText } from "../../lib/bounded-body.ts";
-import type { Fetch } from "../../lib/client/runtime.ts";
-import { createTlsFetch } from "../../lib/client/tls-fetch.ts";
-import type { Clock } from "../../domain/clock.ts";
+import { readText } from "#lib/bounded-body.ts";
+import type { Fetch } from "#lib/client/runtime.ts";
+import { createTlsFetch } from "#lib/client/tls-fetch.ts";
+import type { Clock } from "#domain/clock.ts";
 import type { DemoTenant } from "./demo-tenant.ts";
 import { type Patience, patientFetch } from "./patient-fetch.ts";
 

@@ -1,6 +1,6 @@
 /** The demo's `fetch`: a first start on a busy machine waits until its processes hear revocations in time. */
-import { readText } from "../../lib/bounded-body.ts";
-import type { Fetch } from "../../lib/client/runtime.ts";
+import { readText } from "#lib/bounded-body.ts";
+import type { Fetch } from "#lib/client/runtime.ts";
 
 const AGAIN_MS = 1_000;
 const PATIENCE_MS = 120_000;

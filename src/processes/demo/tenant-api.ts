@@ -1,6 +1,6 @@
 /** The public API as the demo's tenant calls it: plain HTTP only. */
-import { readText } from "../../lib/bounded-body.ts";
-import type { Fetch } from "../../lib/client/runtime.ts";
+import { readText } from "#lib/bounded-body.ts";
+import type { Fetch } from "#lib/client/runtime.ts";
 
 /** Longest time for an answer, in milliseconds. */
 const ANSWER_MS = 15_000;

@@ -1,39 +1,35 @@
 /** The checks of `signet doctor`: each reports what it found, or the fault and its fix. */
 import { type Client, isGrpcServiceError } from "@temporalio/client";
-import type { CheckpointSink } from "../../compliance/checkpoint-sink.ts";
-import type { Keyring } from "../../crypto/keyring.ts";
-import { CellClock, CLOCK_SKEW_MAX_MS, openDatabaseClock } from "../../database/database-clock.ts";
-import { readSchemaState, type SchemaState } from "../../database/migration-files.ts";
-import type { Pool } from "../../database/pool.ts";
-import { findKnownTenants, readHomeTenants } from "../../database/repositories/cells.ts";
-import { findAnyDataKey } from "../../database/repositories/data-keys.ts";
-import { LetterReconciler, UNCARRIED_AFTER_MS } from "../../webhooks/engine/letter-reconciler.ts";
-import { CLAIM_SETTLES_MS } from "../../webhooks/engine/reconciler.ts";
-import {
-  isNearlyEmpty,
-  oldestDayOverdueMs,
-  readTableHealth,
-} from "../../database/repositories/partitions.ts";
-import { KEY_PURPOSES, type KeyPurpose } from "../../database/repositories/tokens/signing-keys.ts";
-import { countUncounted } from "../../database/repositories/webhooks/uncounted-hours.ts";
-import { readCensus } from "../../database/repositories/webhooks/census.ts";
-import { isSchemaError } from "../../database/errors.ts";
+import type { CheckpointSink } from "#compliance/checkpoint-sink.ts";
+import type { Keyring } from "#crypto/keyring.ts";
+import { CellClock, CLOCK_SKEW_MAX_MS, openDatabaseClock } from "#database/database-clock.ts";
+import { readSchemaState, type SchemaState } from "#database/migration-files.ts";
+import type { Pool } from "#database/pool.ts";
+import { findKnownTenants, readHomeTenants } from "#database/repositories/cells.ts";
+import { findAnyDataKey } from "#database/repositories/data-keys.ts";
+import { LetterReconciler, UNCARRIED_AFTER_MS } from "#webhooks/engine/letter-reconciler.ts";
+import { CLAIM_SETTLES_MS } from "#webhooks/engine/reconciler.ts";
+import { isNearlyEmpty, oldestDayOverdueMs, readTableHealth } from "#database/repositories/partitions.ts";
+import { KEY_PURPOSES, type KeyPurpose } from "#database/repositories/tokens/signing-keys.ts";
+import { countUncounted } from "#database/repositories/webhooks/uncounted-hours.ts";
+import { readCensus } from "#database/repositories/webhooks/census.ts";
+import { isSchemaError } from "#database/errors.ts";
 import {
   countUncarriedLetters,
   findOverdue,
   findRestore,
   readLag,
-} from "../../database/repositories/webhooks/reconciliation.ts";
-import type { Clock } from "../../domain/clock.ts";
-import { DAY_MS, HOUR_MS } from "../../domain/ids.ts";
-import { type KeyStore, openKeyStore } from "../../tokens/signing-keys/key-store.ts";
-import { SIGNING_AGE_MAX_MS } from "../../tokens/signing-keys/lifecycle.ts";
-import { CLOCK_SKEW_NOTED_MS } from "../../observability/clock-skew.ts";
-import type { Logger } from "../../observability/logger.ts";
-import { checkNamespace } from "../../temporal/client.ts";
-import { unqueryable } from "../../temporal/namespace.ts";
-import { failureOf, messageOf } from "../../runtime/thrown.ts";
-import { machineTimers } from "../../runtime/machine-timers.ts";
+} from "#database/repositories/webhooks/reconciliation.ts";
+import type { Clock } from "#domain/clock.ts";
+import { DAY_MS, HOUR_MS } from "#domain/ids.ts";
+import { type KeyStore, openKeyStore } from "#tokens/signing-keys/key-store.ts";
+import { SIGNING_AGE_MAX_MS } from "#tokens/signing-keys/lifecycle.ts";
+import { CLOCK_SKEW_NOTED_MS } from "#observability/clock-skew.ts";
+import type { Logger } from "#observability/logger.ts";
+import { checkNamespace } from "#temporal/client.ts";
+import { unqueryable } from "#temporal/namespace.ts";
+import { failureOf, messageOf } from "#runtime/thrown.ts";
+import { machineTimers } from "#runtime/machine-timers.ts";
 
 const LAG_MAX_SECONDS = 60;
 const TENANTS_CHECKED = 1_000;

@@ -1,8 +1,8 @@
 /** The check of `signet doctor` on the files in the settings: a process keeps its previous ones while new ones are unusable. */
-import { type Config, processEnvironment } from "../../config/config.ts";
-import { readRouteFile } from "../../edge/route-file.ts";
-import { readMaterial } from "../../http/mutual-tls/material.ts";
-import { messageOf } from "../../runtime/thrown.ts";
+import { type Config, processEnvironment } from "#config/config.ts";
+import { readRouteFile } from "#edge/route-file.ts";
+import { readMaterial } from "#http/mutual-tls/material.ts";
+import { messageOf } from "#runtime/thrown.ts";
 import { apiFiles, clientFiles, hubFiles, operatorFiles } from "../certificate-files.ts";
 import type { Finding } from "./checks.ts";
 

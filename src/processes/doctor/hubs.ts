@@ -1,17 +1,17 @@
 /** The check of `signet doctor` on each hub that an edge follows (decision 33). */
 import { randomBytes } from "node:crypto";
-import type { Config } from "../../config/config.ts";
-import type { Logger } from "../../observability/logger.ts";
-import { type OpenHubConnection, readReply, type Reply } from "../../revocation/hub-messages.ts";
-import { createHubOpener } from "../../revocation/hub-socket.ts";
-import { rootOf } from "../../revocation/nonce-tree.ts";
-import { type CheckCode, createCodeCheck, leaseStatement, NONCE_BYTES } from "../../revocation/proof.ts";
-import { afterLoopTime } from "../../runtime/loop-time.ts";
-import { failureOf, messageOf } from "../../runtime/thrown.ts";
+import type { Config } from "#config/config.ts";
+import type { Logger } from "#observability/logger.ts";
+import { type OpenHubConnection, readReply, type Reply } from "#revocation/hub-messages.ts";
+import { createHubOpener } from "#revocation/hub-socket.ts";
+import { rootOf } from "#revocation/nonce-tree.ts";
+import { type CheckCode, createCodeCheck, leaseStatement, NONCE_BYTES } from "#revocation/proof.ts";
+import { afterLoopTime } from "#runtime/loop-time.ts";
+import { failureOf, messageOf } from "#runtime/thrown.ts";
 import { openHubMaterial } from "../hub-tls.ts";
 import type { Finding } from "./checks.ts";
 import { examineFiles } from "./files.ts";
-import { machineTimers } from "../../runtime/machine-timers.ts";
+import { machineTimers } from "#runtime/machine-timers.ts";
 
 /** How long a hub may take for a proof, in the loop's time. */
 const PROOF_MS = 3_000;

@@ -2,10 +2,10 @@
 import type { Client, WorkflowExecutionInfo } from "@temporalio/client";
 import type { DataConverter } from "@temporalio/common";
 import { Worker } from "@temporalio/worker";
-import { WORKFLOW_TYPES } from "../../../workflows/messages.ts";
-import { loadWorkflowBundle } from "../../temporal/bundle.ts";
-import { OPEN } from "../../temporal/open-workflow.ts";
-import { DAY_MS } from "../../domain/ids.ts";
+import { WORKFLOW_TYPES } from "#workflows/messages.ts";
+import { loadWorkflowBundle } from "#temporal/bundle.ts";
+import { OPEN } from "#temporal/open-workflow.ts";
+import { DAY_MS } from "#domain/ids.ts";
 
 export interface ReplayFailure {
   readonly workflowId: string;

@@ -1,7 +1,7 @@
 /** Addresses of a home's embedded PostgreSQL and Temporal, for commands that run beside `npm start`. */
 import { join } from "node:path";
-import type { Config } from "../../config/config.ts";
-import { readKey } from "../../crypto/development-keys.ts";
+import type { Config } from "#config/config.ts";
+import { readKey } from "#crypto/development-keys.ts";
 
 /** File under SIGNET_HOME with the password of the service's login. */
 export const DATABASE_PASSWORD_FILE = "database-password";

@@ -1,6 +1,6 @@
 /** Builds programs from their Go modules if a Go toolchain exists. Go's checksum database verifies the source. */
 import { spawn } from "node:child_process";
-import type { Environment } from "../../config/config.ts";
+import type { Environment } from "#config/config.ts";
 
 const PROGRESS_MS = 5_000;
 /** Time for the compilers to end after SIGTERM. */

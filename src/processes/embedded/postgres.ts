@@ -2,8 +2,8 @@
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { Client, DatabaseError } from "pg";
-import { SETTINGS } from "../../config/config.ts";
-import { unlessAborted } from "../../runtime/within.ts";
+import { SETTINGS } from "#config/config.ts";
+import { unlessAborted } from "#runtime/within.ts";
 import { requireFreePort } from "./ports.ts";
 import {
   ensureCluster,

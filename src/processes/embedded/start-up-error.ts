@@ -1,4 +1,4 @@
-import { SignetError } from "../../domain/errors.ts";
+import { SignetError } from "#domain/errors.ts";
 
 /** Creates the error of a failed start: `detail` is one line for a terminal with the fix. */
 export function startUpError(detail: string, cause?: unknown): SignetError {

@@ -9,8 +9,8 @@ import { pipeline } from "node:stream/promises";
 import type { ReadableStream } from "node:stream/web";
 import { promisify } from "node:util";
 import { Agent, EnvHttpProxyAgent, fetch as undiciFetch } from "undici";
-import type { Environment } from "../../config/config.ts";
-import { messageOf } from "../../runtime/thrown.ts";
+import type { Environment } from "#config/config.ts";
+import { messageOf } from "#runtime/thrown.ts";
 
 const run = promisify(execFile);
 

@@ -1,6 +1,6 @@
 /** Ends `npm start` within 10 seconds, also under load. */
-import { NoAnswerError, within } from "../../runtime/within.ts";
-import { machineTimers } from "../../runtime/machine-timers.ts";
+import { NoAnswerError, within } from "#runtime/within.ts";
+import { machineTimers } from "#runtime/machine-timers.ts";
 
 type Closer = () => Promise<void>;
 

@@ -1,6 +1,6 @@
 /** The output of `npm start`: one line per step. On a terminal, lines of steps in progress update themselves. */
-import type { Paint } from "../../cli/colours.ts";
-import { cut, widthOf } from "../../cli/table.ts";
+import type { Paint } from "#cli/colours.ts";
+import { cut, widthOf } from "#cli/table.ts";
 
 const FRAMES = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"];
 const FRAME_MS = 120;

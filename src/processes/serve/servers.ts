@@ -2,9 +2,9 @@
 import { randomBytes } from "node:crypto";
 import { rm, symlink } from "node:fs/promises";
 import { join } from "node:path";
-import { type Config, processEnvironment } from "../../config/config.ts";
-import { readOrCreateKey } from "../../crypto/development-keys.ts";
-import type { Logger } from "../../observability/logger.ts";
+import { type Config, processEnvironment } from "#config/config.ts";
+import { readOrCreateKey } from "#crypto/development-keys.ts";
+import type { Logger } from "#observability/logger.ts";
 import { DATABASE_PASSWORD_FILE, EMBEDDED_LOGIN } from "../embedded/addresses.ts";
 import { type EmbeddedPostgres, startEmbeddedPostgres } from "../embedded/postgres.ts";
 import { resolveTemporalBinary } from "../embedded/temporal-binary.ts";

@@ -2,7 +2,7 @@
 import { readFileSync, rmSync } from "node:fs";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import type { Config } from "../../config/config.ts";
+import type { Config } from "#config/config.ts";
 
 const FILE = "servers.json";
 

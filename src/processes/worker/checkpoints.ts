@@ -1,25 +1,25 @@
 /** Wires the signer of the compliance log for the worker process. */
 import type { Client } from "@temporalio/client";
 import { join } from "node:path";
-import { NODE_CRYPTO } from "../../lib/transparency-log/node-crypto.ts";
-import { parseVerifierKey, type VerifierKey } from "../../lib/transparency-log/signed-note.ts";
-import type { CheckpointKey } from "../../compliance/checkpoint-key.ts";
-import { openBucketSink } from "../../compliance/bucket-sink.ts";
-import { type CheckpointSink, createFileSink, SinkUnusableError } from "../../compliance/checkpoint-sink.ts";
-import { loadCheckpointKey } from "../../compliance/load-checkpoint-key.ts";
-import type { CheckpointSigner } from "../../compliance/sign-checkpoint.ts";
-import { type Config, ConfigError } from "../../config/config.ts";
-import { LONG_STATEMENT_TIMEOUT_MS } from "../../database/bounded-client.ts";
-import { listen } from "../../database/listener.ts";
-import { createPool, type Pool } from "../../database/pool.ts";
-import { isSigningKey } from "../../database/repositories/tokens/signing-keys.ts";
-import type { Clock } from "../../domain/clock.ts";
-import { machineTimers, systemClock } from "../../runtime/machine-timers.ts";
-import type { RandomBytes } from "../../domain/ids.ts";
-import type { Logger } from "../../observability/logger.ts";
-import { REVOCATION_CHANNEL } from "../../revocation/follower.ts";
-import { messageOf } from "../../runtime/thrown.ts";
-import { createCheckpointRequests } from "../../temporal/checkpoint-requests.ts";
+import { NODE_CRYPTO } from "#lib/transparency-log/node-crypto.ts";
+import { parseVerifierKey, type VerifierKey } from "#lib/transparency-log/signed-note.ts";
+import type { CheckpointKey } from "#compliance/checkpoint-key.ts";
+import { openBucketSink } from "#compliance/bucket-sink.ts";
+import { type CheckpointSink, createFileSink, SinkUnusableError } from "#compliance/checkpoint-sink.ts";
+import { loadCheckpointKey } from "#compliance/load-checkpoint-key.ts";
+import type { CheckpointSigner } from "#compliance/sign-checkpoint.ts";
+import { type Config, ConfigError } from "#config/config.ts";
+import { LONG_STATEMENT_TIMEOUT_MS } from "#database/bounded-client.ts";
+import { listen } from "#database/listener.ts";
+import { createPool, type Pool } from "#database/pool.ts";
+import { isSigningKey } from "#database/repositories/tokens/signing-keys.ts";
+import type { Clock } from "#domain/clock.ts";
+import { machineTimers, systemClock } from "#runtime/machine-timers.ts";
+import type { RandomBytes } from "#domain/ids.ts";
+import type { Logger } from "#observability/logger.ts";
+import { REVOCATION_CHANNEL } from "#revocation/follower.ts";
+import { messageOf } from "#runtime/thrown.ts";
+import { createCheckpointRequests } from "#temporal/checkpoint-requests.ts";
 
 /** One connection reads, one waits for its turn. */
 const CONNECTIONS_MAX = 2;

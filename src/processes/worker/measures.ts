@@ -1,19 +1,15 @@
 /** Metrics of the whole deployment: every worker measures the same, and alerts use the largest value. */
-import { measureOverdue } from "../../tokens/credentials/rotation-sweep.ts";
-import type { Pool } from "../../database/pool.ts";
-import {
-  isSigningKeyOlder,
-  oldestUnsigned,
-  readCensus,
-} from "../../database/repositories/webhooks/census.ts";
-import { oldestDayOverdueMs, readTableHealth } from "../../database/repositories/partitions.ts";
-import type { GuardedClock } from "../../domain/clock.ts";
-import { CellClock } from "../../database/database-clock.ts";
-import { clockSkewJob, homeSkewJob } from "../../observability/clock-skew.ts";
-import type { Logger } from "../../observability/logger.ts";
-import { metrics } from "../../observability/metrics.ts";
-import type { UpkeepJob } from "../../runtime/upkeep.ts";
-import { SIGNING_AGE_MAX_MS } from "../../tokens/signing-keys/lifecycle.ts";
+import { measureOverdue } from "#tokens/credentials/rotation-sweep.ts";
+import type { Pool } from "#database/pool.ts";
+import { isSigningKeyOlder, oldestUnsigned, readCensus } from "#database/repositories/webhooks/census.ts";
+import { oldestDayOverdueMs, readTableHealth } from "#database/repositories/partitions.ts";
+import type { GuardedClock } from "#domain/clock.ts";
+import { CellClock } from "#database/database-clock.ts";
+import { clockSkewJob, homeSkewJob } from "#observability/clock-skew.ts";
+import type { Logger } from "#observability/logger.ts";
+import { metrics } from "#observability/metrics.ts";
+import type { UpkeepJob } from "#runtime/upkeep.ts";
+import { SIGNING_AGE_MAX_MS } from "#tokens/signing-keys/lifecycle.ts";
 
 const CENSUS_MS = 15_000;
 const OVERDUE_MS = 60_000;

@@ -1,7 +1,7 @@
 import type { WorkflowBundleOption } from "@temporalio/worker";
-import type { HandOverTo } from "../../webhooks/ingest/hand-over.ts";
-import type { Config } from "../../config/config.ts";
-import type { Logger } from "../../observability/logger.ts";
+import type { HandOverTo } from "#webhooks/ingest/hand-over.ts";
+import type { Config } from "#config/config.ts";
+import type { Logger } from "#observability/logger.ts";
 
 /** What a worker process is started with. */
 export interface WorkerProcessOptions {

@@ -1,12 +1,12 @@
 /** Replay jobs in a worker process. */
 import { randomBytes } from "node:crypto";
 import type { Client } from "@temporalio/client";
-import type { Pool } from "../../database/pool.ts";
-import { Releaser } from "../../webhooks/engine/release.ts";
-import type { Clock } from "../../domain/clock.ts";
-import type { Logger } from "../../observability/logger.ts";
-import { createReplayRunner, type ReplayRunner } from "../../webhooks/replay/replay-runner.ts";
-import { machineTimers } from "../../runtime/machine-timers.ts";
+import type { Pool } from "#database/pool.ts";
+import { Releaser } from "#webhooks/engine/release.ts";
+import type { Clock } from "#domain/clock.ts";
+import type { Logger } from "#observability/logger.ts";
+import { createReplayRunner, type ReplayRunner } from "#webhooks/replay/replay-runner.ts";
+import { machineTimers } from "#runtime/machine-timers.ts";
 
 export interface WorkerReplays {
   readonly runner: ReplayRunner;

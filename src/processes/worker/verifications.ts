@@ -1,13 +1,13 @@
 /** Jobs of a worker process that keep verifications going. */
 import type { Client } from "@temporalio/client";
-import type { Pool } from "../../database/pool.ts";
-import type { Clock } from "../../domain/clock.ts";
-import type { UpkeepJob } from "../../runtime/upkeep.ts";
-import { LostVerifications } from "../../webhooks/endpoints/lost-verifications.ts";
-import { createPacedVerification, createVerification } from "../../webhooks/endpoints/verification.ts";
-import { sweepVerifications } from "../../webhooks/endpoints/verification-sweep.ts";
+import type { Pool } from "#database/pool.ts";
+import type { Clock } from "#domain/clock.ts";
+import type { UpkeepJob } from "#runtime/upkeep.ts";
+import { LostVerifications } from "#webhooks/endpoints/lost-verifications.ts";
+import { createPacedVerification, createVerification } from "#webhooks/endpoints/verification.ts";
+import { sweepVerifications } from "#webhooks/endpoints/verification-sweep.ts";
 import type { WorkerProcessOptions } from "./options.ts";
-import { machineTimers } from "../../runtime/machine-timers.ts";
+import { machineTimers } from "#runtime/machine-timers.ts";
 
 const SWEEP_MS = 1_000;
 const SWEEP_IDLE_MS = 5_000;

@@ -1,5 +1,5 @@
 /** The certificates of a credential (RFC 8705 section 2): a SPIFFE id, or thumbprints of certificates. */
-import type { ClientCertificate } from "../../http/mutual-tls/client-certificate.ts";
+import type { ClientCertificate } from "#http/mutual-tls/client-certificate.ts";
 
 /** The certificates with which a client authenticates, in addition to its secret. */
 export interface CertificateBinding {

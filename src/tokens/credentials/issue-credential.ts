@@ -1,15 +1,15 @@
 /** Issues credentials. Only here does the service hold a new secret in clear. */
-import type { Pepper } from "../../crypto/pepper.ts";
-import type { Queryable } from "../../database/pool.ts";
+import type { Pepper } from "#crypto/pepper.ts";
+import type { Queryable } from "#database/pool.ts";
 import {
   insertCredential,
   type NewCredential,
   type VersionedCredentialRow,
-} from "../../database/repositories/tokens/credentials.ts";
-import type { PrincipalRow } from "../../database/repositories/tokens/principals.ts";
-import type { Clock } from "../../domain/clock.ts";
-import { newId, type RandomBytes } from "../../domain/ids.ts";
-import type { RotationRules } from "../../domain/secret-version.ts";
+} from "#database/repositories/tokens/credentials.ts";
+import type { PrincipalRow } from "#database/repositories/tokens/principals.ts";
+import type { Clock } from "#domain/clock.ts";
+import { newId, type RandomBytes } from "#domain/ids.ts";
+import type { RotationRules } from "#domain/secret-version.ts";
 import type { CertificateBinding } from "./certificate-binding.ts";
 import { newClientId, newClientSecret } from "./secret-format.ts";
 

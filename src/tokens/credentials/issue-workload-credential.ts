@@ -1,17 +1,14 @@
 /** Issues credentials without a secret. The client authenticates with a certificate or its own keys. */
-import type { Queryable } from "../../database/pool.ts";
-import type {
-  NewCredential,
-  VersionedCredentialRow,
-} from "../../database/repositories/tokens/credentials.ts";
-import type { PrincipalRow } from "../../database/repositories/tokens/principals.ts";
+import type { Queryable } from "#database/pool.ts";
+import type { NewCredential, VersionedCredentialRow } from "#database/repositories/tokens/credentials.ts";
+import type { PrincipalRow } from "#database/repositories/tokens/principals.ts";
 import {
   type ClientKeySet,
   insertWorkloadCredential,
-} from "../../database/repositories/tokens/workload-credentials.ts";
-import type { Clock } from "../../domain/clock.ts";
-import { newId, type RandomBytes } from "../../domain/ids.ts";
-import { validationFailed } from "../../domain/errors.ts";
+} from "#database/repositories/tokens/workload-credentials.ts";
+import type { Clock } from "#domain/clock.ts";
+import { newId, type RandomBytes } from "#domain/ids.ts";
+import { validationFailed } from "#domain/errors.ts";
 import { type CertificateBinding, namesCertificate } from "./certificate-binding.ts";
 import { newClientId } from "./secret-format.ts";
 

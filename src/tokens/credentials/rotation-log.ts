@@ -1,8 +1,8 @@
 /** Entries of the compliance log about rotations: numbers and dates, never a secret. */
-import { appendEntry } from "../../compliance/append-entry.ts";
-import type { EntrySources } from "../../compliance/entry.ts";
-import type { Actor, EntryType } from "../../compliance/entry-types.ts";
-import type { Queryable } from "../../database/pool.ts";
+import { appendEntry } from "#compliance/append-entry.ts";
+import type { EntrySources } from "#compliance/entry.ts";
+import type { Actor, EntryType } from "#compliance/entry-types.ts";
+import type { Queryable } from "#database/pool.ts";
 
 /** Events of a secret's version (security decisions C). */
 type RotationEvent = Extract<

@@ -1,11 +1,11 @@
 /** Events of rotations at the token endpoint. They are collected in memory and written in bulk, outside of requests. */
-import type { Pool } from "../../database/pool.ts";
-import type { SecretVersionKey } from "../../database/repositories/tokens/clients.ts";
-import { countDeliveries, type LateUse, reportLateUse } from "../../database/repositories/secret-versions.ts";
-import { transaction } from "../../database/transaction.ts";
-import type { Clock, Timers } from "../../domain/clock.ts";
-import type { Logger } from "../../observability/logger.ts";
-import { metrics } from "../../observability/metrics.ts";
+import type { Pool } from "#database/pool.ts";
+import type { SecretVersionKey } from "#database/repositories/tokens/clients.ts";
+import { countDeliveries, type LateUse, reportLateUse } from "#database/repositories/secret-versions.ts";
+import { transaction } from "#database/transaction.ts";
+import type { Clock, Timers } from "#domain/clock.ts";
+import type { Logger } from "#observability/logger.ts";
+import { metrics } from "#observability/metrics.ts";
 import type { AppendRotationEntry } from "./rotation-log.ts";
 
 const WRITE_EVERY_MS = 1_000;

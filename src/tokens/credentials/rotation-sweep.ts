@@ -2,10 +2,10 @@
  * The sweep of the rotation. It stores the states that follow from the times, writes to the compliance log and raises
  * alerts. The token endpoint does not depend on it: without the sweep, secrets begin and end at the same times.
  */
-import { appendEntryNow } from "../../compliance/append-entry.ts";
-import type { EntrySources } from "../../compliance/entry.ts";
-import type { Pool, PoolClient } from "../../database/pool.ts";
-import { CREDENTIAL_ENDED, insertNotices } from "../../database/repositories/tokens/revocation-notices.ts";
+import { appendEntryNow } from "#compliance/append-entry.ts";
+import type { EntrySources } from "#compliance/entry.ts";
+import type { Pool, PoolClient } from "#database/pool.ts";
+import { CREDENTIAL_ENDED, insertNotices } from "#database/repositories/tokens/revocation-notices.ts";
 import {
   countOverdue,
   type EndedVersion,
@@ -19,16 +19,16 @@ import {
   takeDue,
   takeEnded,
   takeOverdue,
-} from "../../database/repositories/tokens/rotation-sweep.ts";
-import { transaction } from "../../database/transaction.ts";
+} from "#database/repositories/tokens/rotation-sweep.ts";
+import { transaction } from "#database/transaction.ts";
 import {
   overdueAlertAfter,
   type Retirement,
   retirementOf,
   type RotationRules,
-} from "../../domain/secret-version.ts";
-import type { Logger } from "../../observability/logger.ts";
-import { metrics } from "../../observability/metrics.ts";
+} from "#domain/secret-version.ts";
+import type { Logger } from "#observability/logger.ts";
+import { metrics } from "#observability/metrics.ts";
 import { type AppendRotationEntry, createRotationLog, type RotationEntry } from "./rotation-log.ts";
 
 const DAY_MS = 86_400_000;

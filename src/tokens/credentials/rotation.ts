@@ -2,31 +2,26 @@
  * Rotation at the token endpoint (security decisions C). The first request after the due date creates a successor. The
  * answers carry it until its first use, which retires the previous secret. Ordinary requests have no extra cost.
  */
-import type { EntrySources } from "../../compliance/entry.ts";
-import type { Pepper } from "../../crypto/pepper.ts";
-import type { Pool, PoolClient } from "../../database/pool.ts";
+import type { EntrySources } from "#compliance/entry.ts";
+import type { Pepper } from "#crypto/pepper.ts";
+import type { Pool, PoolClient } from "#database/pool.ts";
 import type {
   ClientRecord,
   SecretVersionKey,
   SecretVersionRecord,
-} from "../../database/repositories/tokens/clients.ts";
-import { CREDENTIAL_ROTATED, insertNotices } from "../../database/repositories/tokens/revocation-notices.ts";
+} from "#database/repositories/tokens/clients.ts";
+import { CREDENTIAL_ROTATED, insertNotices } from "#database/repositories/tokens/revocation-notices.ts";
 import {
   acknowledgeSuccessor,
   findWrapped,
   insertSuccessor,
   reportDue,
   retireVersion,
-} from "../../database/repositories/secret-versions.ts";
-import { transaction } from "../../database/transaction.ts";
-import {
-  type Admission,
-  retirementOf,
-  type RotationRules,
-  wantsSuccessor,
-} from "../../domain/secret-version.ts";
-import type { Logger } from "../../observability/logger.ts";
-import { metrics } from "../../observability/metrics.ts";
+} from "#database/repositories/secret-versions.ts";
+import { transaction } from "#database/transaction.ts";
+import { type Admission, retirementOf, type RotationRules, wantsSuccessor } from "#domain/secret-version.ts";
+import type { Logger } from "#observability/logger.ts";
+import { metrics } from "#observability/metrics.ts";
 import type { AppendRotationEntry, RotationEntry } from "./rotation-log.ts";
 import type { RotationNotices } from "./rotation-notices.ts";
 import { environmentOf, newClientSecret } from "./secret-format.ts";

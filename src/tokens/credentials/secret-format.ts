@@ -3,8 +3,8 @@
  * checksum of 6. Scanners can find leaked secrets, and malformed ones are rejected without a database read.
  */
 import { crc32 } from "node:zlib";
-import type { PrincipalEnvironment } from "../../domain/identity.ts";
-import type { RandomBytes } from "../../domain/ids.ts";
+import type { PrincipalEnvironment } from "#domain/identity.ts";
+import type { RandomBytes } from "#domain/ids.ts";
 
 const BASE62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 /** The largest multiple of 62 in a byte. Larger values would favour the first characters. */

@@ -2,9 +2,9 @@
  * Wraps the successor's secret with its predecessor. The database and all of our keys do not suffice to read it, but
  * the predecessor does. Every process reads the same successor (security decisions C 1).
  */
-import { type EnvelopeKey, EnvelopeError, openEnvelope, sealEnvelope } from "../../crypto/envelope.ts";
-import type { Pepper } from "../../crypto/pepper.ts";
-import type { RandomBytes } from "../../domain/ids.ts";
+import { type EnvelopeKey, EnvelopeError, openEnvelope, sealEnvelope } from "#crypto/envelope.ts";
+import type { Pepper } from "#crypto/pepper.ts";
+import type { RandomBytes } from "#domain/ids.ts";
 
 /** The version of a successor. */
 export interface SuccessorPlace {

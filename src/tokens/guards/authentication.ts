@@ -1,15 +1,15 @@
 /** The guard of tenants' routes: a Bearer token in the Authorization header (RFC 6750 section 2.1), and its scopes. */
 import { timingSafeEqual } from "node:crypto";
 import type { FastifyReply, FastifyRequest, onRequestHookHandler } from "fastify";
-import { SignetError } from "../../domain/errors.ts";
-import { type Cells, EVERY_REGION, requireOwnCell } from "../../domain/regions.ts";
-import type { ClientCertificate } from "../../http/mutual-tls/client-certificate.ts";
-import { scopeViolation, tokenMisplaced, tokenMissing, tokenRefused } from "../../http/bearer-errors.ts";
+import { SignetError } from "#domain/errors.ts";
+import { type Cells, EVERY_REGION, requireOwnCell } from "#domain/regions.ts";
+import type { ClientCertificate } from "#http/mutual-tls/client-certificate.ts";
+import { scopeViolation, tokenMisplaced, tokenMissing, tokenRefused } from "#http/bearer-errors.ts";
 import type { VerifyToken } from "../oauth/verify-access-token.ts";
-import type { Identity } from "../../domain/identity.ts";
+import type { Identity } from "#domain/identity.ts";
 import { signatureInvalid } from "../producers/authenticate-producer.ts";
-import type { TenantLimits } from "../../http/rate-limits/tenant-limits.ts";
-import type { TenantPolicy } from "../../http/rate-limits/tenant-policies.ts";
+import type { TenantLimits } from "#http/rate-limits/tenant-limits.ts";
+import type { TenantPolicy } from "#http/rate-limits/tenant-policies.ts";
 import type { AdmitRequest } from "./admission.ts";
 import type { IngressValidator } from "./ingress-validator.ts";
 

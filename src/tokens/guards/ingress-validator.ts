@@ -5,7 +5,7 @@
  */
 import type { FastifyRequest, preValidationAsyncHookHandler } from "fastify";
 import { signatureInvalid, type ProducerAuthenticator } from "../producers/authenticate-producer.ts";
-import type { SignetServer } from "../../http/types.ts";
+import type { SignetServer } from "#http/types.ts";
 import type { AdmitRequest } from "./admission.ts";
 
 declare module "fastify" {

@@ -1,21 +1,21 @@
 /** Finds the object that something leaked belongs to: by id, by MAC, by fingerprint, or by a token's signature. */
 import { timingSafeEqual } from "node:crypto";
-import { secretFingerprint } from "../../crypto/endpoint-secret.ts";
-import type { Keyring } from "../../crypto/keyring.ts";
-import type { Pepper } from "../../crypto/pepper.ts";
-import type { PoolClient, Queryable } from "../../database/pool.ts";
+import { secretFingerprint } from "#crypto/endpoint-secret.ts";
+import type { Keyring } from "#crypto/keyring.ts";
+import type { Pepper } from "#crypto/pepper.ts";
+import type { PoolClient, Queryable } from "#database/pool.ts";
 import {
   type CredentialOwner,
   findClientSecret,
   findCredentialOwner,
   listCertificateOwners,
-} from "../../database/repositories/tokens/credentials.ts";
+} from "#database/repositories/tokens/credentials.ts";
 import {
   listSecretsByFingerprint,
   type SealedProducerSecret,
-} from "../../database/repositories/tokens/producer-secrets.ts";
-import { findPublicKey, findSigningKey } from "../../database/repositories/tokens/signing-keys.ts";
-import { found, noSuch, SignetError, validationFailed } from "../../domain/errors.ts";
+} from "#database/repositories/tokens/producer-secrets.ts";
+import { findPublicKey, findSigningKey } from "#database/repositories/tokens/signing-keys.ts";
+import { found, noSuch, SignetError, validationFailed } from "#domain/errors.ts";
 import { readOwnToken } from "../oauth/verify-access-token.ts";
 import { producerSecretAad } from "../producers/producer-secrets.ts";
 import { openVerificationKey } from "../signing-keys/signing-key.ts";

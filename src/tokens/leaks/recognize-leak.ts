@@ -1,7 +1,7 @@
 /** Recognizes what leaked by its form. Pure: no look-ups. Errors never repeat the text, which may be a secret. */
-import { type FieldProblem, type SignetError, validationFailed } from "../../domain/errors.ts";
-import { isId } from "../../domain/ids.ts";
-import { decodeSecret } from "../../lib/receiver/secret.ts";
+import { type FieldProblem, type SignetError, validationFailed } from "#domain/errors.ts";
+import { isId } from "#domain/ids.ts";
+import { decodeSecret } from "#lib/receiver/secret.ts";
 import { isClientId, isClientSecret } from "../credentials/secret-format.ts";
 import { isTokenText, TOKEN_LENGTH_MAX } from "../oauth/verify-access-token.ts";
 

@@ -1,16 +1,16 @@
 /** Emergency revocation of what leaked, in one transaction, with the receipt's revocations. */
-import type { EntrySources } from "../../compliance/entry.ts";
-import type { PoolClient } from "../../database/pool.ts";
-import { findRevocation } from "../../database/repositories/tokens/revocations.ts";
-import { validationFailed } from "../../domain/errors.ts";
-import { holdTenant } from "../../revocation/hold.ts";
+import type { EntrySources } from "#compliance/entry.ts";
+import type { PoolClient } from "#database/pool.ts";
+import { findRevocation } from "#database/repositories/tokens/revocations.ts";
+import { validationFailed } from "#domain/errors.ts";
+import { holdTenant } from "#revocation/hold.ts";
 import {
   publishPolicyChange,
   publishRevocation,
   type Revocation,
   revocationOf,
-} from "../../revocation/publish-revocation.ts";
-import { revoke, type RevokedBy } from "../../revocation/revoke.ts";
+} from "#revocation/publish-revocation.ts";
+import { revoke, type RevokedBy } from "#revocation/revoke.ts";
 import { revokeProducerSecretVersions } from "../producers/producer-secrets.ts";
 import type { FoundLeak, LeakScope } from "./find-leak.ts";
 

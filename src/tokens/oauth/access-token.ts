@@ -1,6 +1,6 @@
 /** The access token: a JWT as in RFC 9068, with the members of contract 4.2. */
-import type { GuardedClock } from "../../domain/clock.ts";
-import type { RandomBytes } from "../../domain/ids.ts";
+import type { GuardedClock } from "#domain/clock.ts";
+import type { RandomBytes } from "#domain/ids.ts";
 import type { SigningKey } from "../signing-keys/signing-key.ts";
 
 /** In seconds (contract 8). */

@@ -1,9 +1,9 @@
 /** private_key_jwt: a client signs a short-lived assertion with a registered key (RFC 7523 sections 2.2, 3). */
 import { createHash, generateKeyPairSync, type KeyObject } from "node:crypto";
 import { compactVerify, decodeJwt, decodeProtectedHeader } from "jose";
-import type { ClientRecord } from "../../database/repositories/tokens/clients.ts";
-import type { UsedAssertion } from "../../database/repositories/tokens/workload-credentials.ts";
-import type { Clock } from "../../domain/clock.ts";
+import type { ClientRecord } from "#database/repositories/tokens/clients.ts";
+import type { UsedAssertion } from "#database/repositories/tokens/workload-credentials.ts";
+import type { Clock } from "#domain/clock.ts";
 import { isClientId } from "../credentials/secret-format.ts";
 import { algorithmsOf, openClientKey } from "./client-keys.ts";
 

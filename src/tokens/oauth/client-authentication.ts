@@ -6,16 +6,12 @@
 import { timingSafeEqual } from "node:crypto";
 import { isForeignCertificate, isRegisteredCertificate } from "../credentials/certificate-binding.ts";
 import { isClientId, isClientSecret } from "../credentials/secret-format.ts";
-import type { Pepper } from "../../crypto/pepper.ts";
-import type {
-  ClientRecord,
-  FindClient,
-  SecretVersionRecord,
-} from "../../database/repositories/tokens/clients.ts";
-import type { Clock } from "../../domain/clock.ts";
-import { type Admission, admissionOf, type RotationRules } from "../../domain/secret-version.ts";
-import { SignetError } from "../../domain/errors.ts";
-import type { ClientCertificate } from "../../http/mutual-tls/client-certificate.ts";
+import type { Pepper } from "#crypto/pepper.ts";
+import type { ClientRecord, FindClient, SecretVersionRecord } from "#database/repositories/tokens/clients.ts";
+import type { Clock } from "#domain/clock.ts";
+import { type Admission, admissionOf, type RotationRules } from "#domain/secret-version.ts";
+import { SignetError } from "#domain/errors.ts";
+import type { ClientCertificate } from "#http/mutual-tls/client-certificate.ts";
 import { claimedClientId, JWT_BEARER } from "./client-assertion.ts";
 import type { RequestParameters } from "./request-parameters.ts";
 import {

@@ -1,8 +1,8 @@
 /** The public keys of clients that sign assertions: the accepted kinds, and the algorithms of each. */
 import { createHash, createPublicKey, type KeyObject } from "node:crypto";
-import type { ClientKeySet } from "../../database/repositories/tokens/workload-credentials.ts";
-import { validationFailed } from "../../domain/errors.ts";
-import { soundKey, weaknessOf } from "../../lib/public-key.ts";
+import type { ClientKeySet } from "#database/repositories/tokens/workload-credentials.ts";
+import { validationFailed } from "#domain/errors.ts";
+import { soundKey, weaknessOf } from "#lib/public-key.ts";
 import { PRINTED_KEYS } from "./printed-keys.ts";
 
 export const CLIENT_KEYS_MAX = 8;

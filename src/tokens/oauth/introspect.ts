@@ -1,6 +1,6 @@
 /** `POST /v1/auth/introspect`: returns the claims of a token to those entitled to them (RFC 7662). */
 import { decodeJwt, type JWTPayload } from "jose";
-import { SignetError } from "../../domain/errors.ts";
+import { SignetError } from "#domain/errors.ts";
 import {
   authenticateClient,
   type ClientServices,
@@ -9,7 +9,7 @@ import {
 } from "./token-parameter.ts";
 import type { TokenRequest } from "./token.ts";
 import type { VerifyToken } from "./verify-access-token.ts";
-import type { Identity } from "../../domain/identity.ts";
+import type { Identity } from "#domain/identity.ts";
 
 export interface IntrospectServices extends ClientServices {
   /** Verifies a token, including its revocation. */

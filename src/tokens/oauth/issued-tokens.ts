@@ -1,11 +1,11 @@
 /** Counts and digests of issued tokens per tenant: one log entry per hour, not per token (security decisions E). */
 import { createHash, type Hash } from "node:crypto";
-import { appendEntry } from "../../compliance/append-entry.ts";
-import type { EntrySources } from "../../compliance/entry.ts";
-import type { Pool } from "../../database/pool.ts";
-import { transaction } from "../../database/transaction.ts";
-import type { Clock, Timers } from "../../domain/clock.ts";
-import type { Logger } from "../../observability/logger.ts";
+import { appendEntry } from "#compliance/append-entry.ts";
+import type { EntrySources } from "#compliance/entry.ts";
+import type { Pool } from "#database/pool.ts";
+import { transaction } from "#database/transaction.ts";
+import type { Clock, Timers } from "#domain/clock.ts";
+import type { Logger } from "#observability/logger.ts";
 
 /** Counted from the start of the process, so that the processes do not all write at once. */
 const ENTRY_EVERY_MS = 3_600_000;

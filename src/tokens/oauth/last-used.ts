@@ -1,7 +1,7 @@
 /** Records when each secret version was last used: once a minute per version, and without delaying answers. */
-import type { UsedVersion } from "../../database/repositories/tokens/clients.ts";
-import type { Clock, Timers } from "../../domain/clock.ts";
-import type { Logger } from "../../observability/logger.ts";
+import type { UsedVersion } from "#database/repositories/tokens/clients.ts";
+import type { Clock, Timers } from "#domain/clock.ts";
+import type { Logger } from "#observability/logger.ts";
 
 const THROTTLE_MS = 60_000;
 const WRITE_EVERY_MS = 1_000;

@@ -1,5 +1,5 @@
 /** Moves client secrets to the newest pepper when they are used: only then is the secret itself available. */
-import type { Logger } from "../../observability/logger.ts";
+import type { Logger } from "#observability/logger.ts";
 import type { OldMac } from "./client-authentication.ts";
 
 export interface ReMac {

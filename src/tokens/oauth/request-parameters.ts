@@ -3,9 +3,9 @@
  * bytes that are not UTF-8, repeated parameters and values that are not strings. An empty value counts as absent.
  */
 import { isUtf8 } from "node:buffer";
-import { readPairs } from "../../http/query-string.ts";
-import { createStrictJsonParser } from "../../http/strict-json.ts";
-import { SignetError } from "../../domain/errors.ts";
+import { readPairs } from "#http/query-string.ts";
+import { createStrictJsonParser } from "#http/strict-json.ts";
+import { SignetError } from "#domain/errors.ts";
 
 export type RequestParameters = Readonly<Record<string, string | undefined>>;
 

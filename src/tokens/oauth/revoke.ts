@@ -2,7 +2,7 @@
 import { authenticateClient, type ClientServices, saysNotGood } from "./token-parameter.ts";
 import type { TokenRequest } from "./token.ts";
 import type { VerifyToken } from "./verify-access-token.ts";
-import type { Identity } from "../../domain/identity.ts";
+import type { Identity } from "#domain/identity.ts";
 
 export interface RevokeServices extends ClientServices {
   /** Verifies a token, ignoring its revocation. */

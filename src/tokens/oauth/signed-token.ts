@@ -5,8 +5,8 @@
  */
 import { isUtf8 } from "node:buffer";
 import type { KeyObject } from "node:crypto";
-import type { SigningAlgorithm } from "../../database/repositories/tokens/signing-keys.ts";
-import { verifySignature } from "../../lib/jws.ts";
+import type { SigningAlgorithm } from "#database/repositories/tokens/signing-keys.ts";
+import { verifySignature } from "#lib/jws.ts";
 
 type Members = Readonly<Record<string, unknown>>;
 

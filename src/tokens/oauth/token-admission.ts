@@ -1,11 +1,11 @@
 /** Admits Bearer tokens: verified, and not revoked according to recent knowledge. */
-import { SignetError } from "../../domain/errors.ts";
-import { tokenRefused } from "../../http/bearer-errors.ts";
+import { SignetError } from "#domain/errors.ts";
+import { tokenRefused } from "#http/bearer-errors.ts";
 import type { VerifyToken } from "./verify-access-token.ts";
-import type { Identity } from "../../domain/identity.ts";
-import type { RevocableToken } from "../../revocation/deny-list.ts";
-import type { StaleReport } from "../../revocation/stale-report.ts";
-import type { Verdict } from "../../revocation/view.ts";
+import type { Identity } from "#domain/identity.ts";
+import type { RevocableToken } from "#revocation/deny-list.ts";
+import type { StaleReport } from "#revocation/stale-report.ts";
+import type { Verdict } from "#revocation/view.ts";
 
 /** Knowledge of revocations, such as a {@link RevocationFollower}. */
 export interface RevocationKnowledge {

@@ -1,7 +1,7 @@
 /** Common parts of requests about a token (RFC 7009 section 2.1, RFC 7662 section 2.1). */
-import type { ClientRecord } from "../../database/repositories/tokens/clients.ts";
-import { SignetError } from "../../domain/errors.ts";
-import type { TokenLimits } from "../../http/rate-limits/token-limits.ts";
+import type { ClientRecord } from "#database/repositories/tokens/clients.ts";
+import { SignetError } from "#domain/errors.ts";
+import type { TokenLimits } from "#http/rate-limits/token-limits.ts";
 import { type ClientAuthenticator, presentedCredentials } from "./client-authentication.ts";
 import { readParameters, refuseQueryParameters, type RequestParameters } from "./request-parameters.ts";
 import type { TokenRequest } from "./token.ts";

@@ -1,9 +1,9 @@
 /** `POST /v1/auth/token`: the client credentials grant (RFC 6749 section 4.4). */
 import { namesCertificate } from "../credentials/certificate-binding.ts";
 import type { CredentialRotation, Rotation } from "../credentials/rotation.ts";
-import type { Clock, Timers } from "../../domain/clock.ts";
-import { parseScopes } from "../../domain/scopes.ts";
-import { SignetError } from "../../domain/errors.ts";
+import type { Clock, Timers } from "#domain/clock.ts";
+import { parseScopes } from "#domain/scopes.ts";
+import { SignetError } from "#domain/errors.ts";
 import {
   TOKEN_LIFETIME_SECONDS,
   type MintedToken,
@@ -17,8 +17,8 @@ import {
   type PresentedCredentials,
   presentedCredentials,
 } from "./client-authentication.ts";
-import type { ClientCertificate } from "../../http/mutual-tls/client-certificate.ts";
-import type { TokenLimits } from "../../http/rate-limits/token-limits.ts";
+import type { ClientCertificate } from "#http/mutual-tls/client-certificate.ts";
+import type { TokenLimits } from "#http/rate-limits/token-limits.ts";
 import type { IssuedTokens } from "./issued-tokens.ts";
 import type { LastUsedRecorder } from "./last-used.ts";
 import type { StatusPlaces } from "../status-lists/places.ts";

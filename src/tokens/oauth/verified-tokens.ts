@@ -4,7 +4,7 @@
  * here.
  */
 import { hash } from "node:crypto";
-import { putBounded } from "../../domain/bounded-map.ts";
+import { putBounded } from "#domain/bounded-map.ts";
 
 const ENTRIES_MAX = 10_000;
 

@@ -1,8 +1,8 @@
 /** Verifies access tokens: RFC 7515 and 7519, and the further rules of security decisions A. */
-import type { Clock } from "../../domain/clock.ts";
-import type { Identity } from "../../domain/identity.ts";
+import type { Clock } from "#domain/clock.ts";
+import type { Identity } from "#domain/identity.ts";
 import { TOKEN_LIFETIME_SECONDS } from "./access-token.ts";
-import { tokenRefused } from "../../http/bearer-errors.ts";
+import { tokenRefused } from "#http/bearer-errors.ts";
 import type { KeyLookup } from "../signing-keys/key-store.ts";
 import type { VerificationKey } from "../signing-keys/signing-key.ts";
 import { checkTimes, isSignedWith, readSignedToken, TokenFault } from "./signed-token.ts";

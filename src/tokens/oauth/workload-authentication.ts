@@ -1,9 +1,9 @@
 /** Authenticates clients without a secret: tls_client_auth (RFC 8705 section 2) and private_key_jwt (RFC 7523). */
 import { isForeignCertificate, isRegisteredCertificate } from "../credentials/certificate-binding.ts";
 import { isClientId } from "../credentials/secret-format.ts";
-import type { ClientRecord } from "../../database/repositories/tokens/clients.ts";
-import type { Clock } from "../../domain/clock.ts";
-import type { ClientCertificate } from "../../http/mutual-tls/client-certificate.ts";
+import type { ClientRecord } from "#database/repositories/tokens/clients.ts";
+import type { Clock } from "#domain/clock.ts";
+import type { ClientCertificate } from "#http/mutual-tls/client-certificate.ts";
 import type { VerifyAssertion } from "./client-assertion.ts";
 
 /** The credentials of such a client. */

@@ -1,21 +1,21 @@
 /** Authenticates operators: by the bootstrap token, an operator's token, or a certificate. */
 import { createHash, timingSafeEqual } from "node:crypto";
 import { isRegisteredCertificate } from "../credentials/certificate-binding.ts";
-import type { Pepper } from "../../crypto/pepper.ts";
-import type { Queryable } from "../../database/pool.ts";
+import type { Pepper } from "#crypto/pepper.ts";
+import type { Queryable } from "#database/pool.ts";
 import {
   findPresentedToken,
   type PresentedTokenRow,
   touchOperatorToken,
-} from "../../database/repositories/tokens/operator-tokens.ts";
-import { findOperatorsByCertificate } from "../../database/repositories/tokens/operators.ts";
-import type { Clock } from "../../domain/clock.ts";
-import { type OperatorRole, operatorPermissions } from "../../domain/operator-roles.ts";
-import type { SignetError } from "../../domain/errors.ts";
-import type { ClientCertificate } from "../../http/mutual-tls/client-certificate.ts";
-import { tokenRefused } from "../../http/bearer-errors.ts";
+} from "#database/repositories/tokens/operator-tokens.ts";
+import { findOperatorsByCertificate } from "#database/repositories/tokens/operators.ts";
+import type { Clock } from "#domain/clock.ts";
+import { type OperatorRole, operatorPermissions } from "#domain/operator-roles.ts";
+import type { SignetError } from "#domain/errors.ts";
+import type { ClientCertificate } from "#http/mutual-tls/client-certificate.ts";
+import { tokenRefused } from "#http/bearer-errors.ts";
 import { BOOTSTRAP_OPERATOR } from "./operator-identity.ts";
-import type { OperatorIdentity } from "../../domain/identity.ts";
+import type { OperatorIdentity } from "#domain/identity.ts";
 import { isOperatorToken } from "./token-format.ts";
 
 /** The time of last use is updated if it is older than this, in milliseconds. */

@@ -1,6 +1,6 @@
-import type { Queryable } from "../../database/pool.ts";
-import { hasWayToSecurity } from "../../database/repositories/tokens/operators.ts";
-import { SignetError } from "../../domain/errors.ts";
+import type { Queryable } from "#database/pool.ts";
+import { hasWayToSecurity } from "#database/repositories/tokens/operators.ts";
+import { SignetError } from "#domain/errors.ts";
 
 /**
  * Prevents that a change locks out everybody while the bootstrap operator is disabled. Must be called after the change,

@@ -1,7 +1,7 @@
-import type { OperatorRole } from "../../domain/operator-roles.ts";
-import type { SignetError } from "../../domain/errors.ts";
-import { scopeViolation } from "../../http/bearer-errors.ts";
-import type { OperatorIdentity } from "../../domain/identity.ts";
+import type { OperatorRole } from "#domain/operator-roles.ts";
+import type { SignetError } from "#domain/errors.ts";
+import { scopeViolation } from "#http/bearer-errors.ts";
+import type { OperatorIdentity } from "#domain/identity.ts";
 
 /** Returns a role in the form of a scope, for errors: `operator:provision`. */
 function scopeOf(role: OperatorRole): string {

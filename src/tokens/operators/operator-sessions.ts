@@ -2,23 +2,23 @@
  * Sessions of operators' browsers. A session belongs to the token or certificate that signed in, and ends with it. Only
  * its hash is stored. Starting one, ending one and viewing a tenant are entries of the compliance log.
  */
-import { appendEntry } from "../../compliance/append-entry.ts";
-import type { ComplianceEntry, EntrySources } from "../../compliance/entry.ts";
-import type { Pool } from "../../database/pool.ts";
-import { findTenant } from "../../database/repositories/tenants.ts";
+import { appendEntry } from "#compliance/append-entry.ts";
+import type { ComplianceEntry, EntrySources } from "#compliance/entry.ts";
+import type { Pool } from "#database/pool.ts";
+import { findTenant } from "#database/repositories/tenants.ts";
 import {
   deleteOperatorSession,
   findOperatorSession,
   insertOperatorSession,
   setViewedTenant,
   type StoredOperatorSession,
-} from "../../database/repositories/tokens/operator-sessions.ts";
-import { transaction } from "../../database/transaction.ts";
-import { found } from "../../domain/errors.ts";
-import type { OperatorIdentity } from "../../domain/identity.ts";
-import { operatorPermissions } from "../../domain/operator-roles.ts";
-import type { ClientCertificate } from "../../http/mutual-tls/client-certificate.ts";
-import type { FruitlessLookups } from "../../http/rate-limits/fruitless-lookups.ts";
+} from "#database/repositories/tokens/operator-sessions.ts";
+import { transaction } from "#database/transaction.ts";
+import { found } from "#domain/errors.ts";
+import type { OperatorIdentity } from "#domain/identity.ts";
+import { operatorPermissions } from "#domain/operator-roles.ts";
+import type { ClientCertificate } from "#http/mutual-tls/client-certificate.ts";
+import type { FruitlessLookups } from "#http/rate-limits/fruitless-lookups.ts";
 import { digest, type OperatorAuthenticator } from "./authenticate-operator.ts";
 import { BOOTSTRAP_OPERATOR, operatorActor } from "./operator-identity.ts";
 

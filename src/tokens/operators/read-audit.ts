@@ -3,12 +3,12 @@
  * so entries are per operator, object and minute. The first is written before anything is returned. Further reads of that minute are counted, and written when it has ended. Each api
  * process counts and writes its own. A killed process loses counts, but never the first entry.
  */
-import { appendEntry } from "../../compliance/append-entry.ts";
-import type { ComplianceEntry, EntrySources } from "../../compliance/entry.ts";
-import type { Pool } from "../../database/pool.ts";
-import { transaction } from "../../database/transaction.ts";
-import type { Logger } from "../../observability/logger.ts";
-import type { UpkeepJob } from "../../runtime/upkeep.ts";
+import { appendEntry } from "#compliance/append-entry.ts";
+import type { ComplianceEntry, EntrySources } from "#compliance/entry.ts";
+import type { Pool } from "#database/pool.ts";
+import { transaction } from "#database/transaction.ts";
+import type { Logger } from "#observability/logger.ts";
+import type { UpkeepJob } from "#runtime/upkeep.ts";
 import { operatorActor } from "./operator-identity.ts";
 
 const MINUTE_MS = 60_000;

@@ -3,14 +3,14 @@
  * can cause them and entries are permanent. Addresses are personal data, so they go only into the process's log, with
  * the request id of the entry.
  */
-import { appendEntry } from "../../compliance/append-entry.ts";
-import type { EntrySources } from "../../compliance/entry.ts";
-import type { Actor } from "../../compliance/entry-types.ts";
-import type { Pool } from "../../database/pool.ts";
-import { transaction } from "../../database/transaction.ts";
-import { createSlidingWindow } from "../../domain/sliding-window.ts";
-import type { ErrorCode } from "../../domain/errors.ts";
-import type { Logger } from "../../observability/logger.ts";
+import { appendEntry } from "#compliance/append-entry.ts";
+import type { EntrySources } from "#compliance/entry.ts";
+import type { Actor } from "#compliance/entry-types.ts";
+import type { Pool } from "#database/pool.ts";
+import { transaction } from "#database/transaction.ts";
+import { createSlidingWindow } from "#domain/sliding-window.ts";
+import type { ErrorCode } from "#domain/errors.ts";
+import type { Logger } from "#observability/logger.ts";
 import { operatorActor } from "./operator-identity.ts";
 
 /** Limit for repetitions of the same attempt. */

@@ -1,6 +1,6 @@
 /** Operators' tokens: `sgn_op_`, 43 random base62 characters (256 bits) and a checksum of 6, as in client secrets. */
 import { hasRightChecksum, newSecretText } from "../credentials/secret-format.ts";
-import type { RandomBytes } from "../../domain/ids.ts";
+import type { RandomBytes } from "#domain/ids.ts";
 
 const PREFIX = "sgn_op_";
 const TOKEN_REGEX = /^sgn_op_[0-9A-Za-z]{49}$/;

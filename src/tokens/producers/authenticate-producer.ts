@@ -3,20 +3,20 @@
  * the body is read. The receiver library then verifies the signature over the body.
  */
 import { isForeignCertificate } from "../credentials/certificate-binding.ts";
-import type { Keyring } from "../../crypto/keyring.ts";
-import type { FindProducer, Producer } from "../../database/repositories/tokens/producer-secrets.ts";
-import type { Clock } from "../../domain/clock.ts";
-import { isId } from "../../domain/ids.ts";
-import { SignetError, validationFailed } from "../../domain/errors.ts";
-import type { ClientCertificate } from "../../http/mutual-tls/client-certificate.ts";
+import type { Keyring } from "#crypto/keyring.ts";
+import type { FindProducer, Producer } from "#database/repositories/tokens/producer-secrets.ts";
+import type { Clock } from "#domain/clock.ts";
+import { isId } from "#domain/ids.ts";
+import { SignetError, validationFailed } from "#domain/errors.ts";
+import type { ClientCertificate } from "#http/mutual-tls/client-certificate.ts";
 import type { LastUsedRecorder } from "../oauth/last-used.ts";
-import type { Identity } from "../../domain/identity.ts";
-import { type LimitedNetwork, networksOf } from "../../http/rate-limits/address-key.ts";
-import type { FailureLimiter } from "../../http/rate-limits/failure-limiter.ts";
-import type { FruitlessLookups } from "../../http/rate-limits/fruitless-lookups.ts";
-import { VerificationError } from "../../lib/receiver/errors.ts";
-import { type HeaderSource, readSignedHeaders } from "../../lib/receiver/headers.ts";
-import { type VerifiedPayload, verify } from "../../lib/receiver/verify.ts";
+import type { Identity } from "#domain/identity.ts";
+import { type LimitedNetwork, networksOf } from "#http/rate-limits/address-key.ts";
+import type { FailureLimiter } from "#http/rate-limits/failure-limiter.ts";
+import type { FruitlessLookups } from "#http/rate-limits/fruitless-lookups.ts";
+import { VerificationError } from "#lib/receiver/errors.ts";
+import { type HeaderSource, readSignedHeaders } from "#lib/receiver/headers.ts";
+import { type VerifiedPayload, verify } from "#lib/receiver/verify.ts";
 import { producerSecretAad } from "./producer-secrets.ts";
 
 /** Request headers as Node provides them. */

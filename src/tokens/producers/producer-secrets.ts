@@ -1,11 +1,11 @@
 /** Producer secrets, with which credentials sign events: create, rotate with overlap, revoke, require. The log records every change. */
-import { appendEntry, type By } from "../../compliance/append-entry.ts";
-import type { EntrySources } from "../../compliance/entry.ts";
-import { envelopeAad } from "../../crypto/envelope.ts";
-import type { Keyring } from "../../crypto/keyring.ts";
-import type { PoolClient } from "../../database/pool.ts";
-import type { CredentialRow } from "../../database/repositories/tokens/credentials.ts";
-import { findDataKey } from "../../database/repositories/data-keys.ts";
+import { appendEntry, type By } from "#compliance/append-entry.ts";
+import type { EntrySources } from "#compliance/entry.ts";
+import { envelopeAad } from "#crypto/envelope.ts";
+import type { Keyring } from "#crypto/keyring.ts";
+import type { PoolClient } from "#database/pool.ts";
+import type { CredentialRow } from "#database/repositories/tokens/credentials.ts";
+import { findDataKey } from "#database/repositories/data-keys.ts";
 import {
   addProducerSecret,
   listProducerSecrets,
@@ -13,11 +13,11 @@ import {
   type ProducerSecretRow,
   requireSignatures,
   revokeProducerSecrets,
-} from "../../database/repositories/tokens/producer-secrets.ts";
-import { secretFingerprint } from "../../crypto/endpoint-secret.ts";
-import { noSuch, SignetError } from "../../domain/errors.ts";
-import { generateSecret } from "../../lib/receiver/secret.ts";
-import { type Published, publishPolicyChange } from "../../revocation/publish-revocation.ts";
+} from "#database/repositories/tokens/producer-secrets.ts";
+import { secretFingerprint } from "#crypto/endpoint-secret.ts";
+import { noSuch, SignetError } from "#domain/errors.ts";
+import { generateSecret } from "#lib/receiver/secret.ts";
+import { type Published, publishPolicyChange } from "#revocation/publish-revocation.ts";
 
 /** Maximum number of valid versions. With a third, producers would not know which one to remove. */
 const GOOD_MAX = 2;

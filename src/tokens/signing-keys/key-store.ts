@@ -1,6 +1,6 @@
 /** The deployment's signing keys of a purpose, in memory. Every process has the same keys and applies changes at once. */
-import type { Keyring } from "../../crypto/keyring.ts";
-import type { Queryable } from "../../database/pool.ts";
+import type { Keyring } from "#crypto/keyring.ts";
+import type { Queryable } from "#database/pool.ts";
 import {
   hasCurrentKey,
   insertFirstKey,
@@ -10,10 +10,10 @@ import {
   type PublicKeyRow,
   type SigningAlgorithm,
   type SigningKeyRow,
-} from "../../database/repositories/tokens/signing-keys.ts";
-import type { Clock, Timers } from "../../domain/clock.ts";
-import { SignetError } from "../../domain/errors.ts";
-import type { Logger } from "../../observability/logger.ts";
+} from "#database/repositories/tokens/signing-keys.ts";
+import type { Clock, Timers } from "#domain/clock.ts";
+import { SignetError } from "#domain/errors.ts";
+import type { Logger } from "#observability/logger.ts";
 import { type SigningKeyState, statesAt } from "./lifecycle.ts";
 import { TOKEN_LIFETIME_SECONDS } from "../oauth/access-token.ts";
 import {

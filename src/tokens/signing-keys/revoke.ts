@@ -1,16 +1,16 @@
 /** Emergency revocation of a signing key that may have leaked. Every token that it signed becomes invalid at once. */
-import type { Actor } from "../../compliance/entry-types.ts";
-import type { Keyring } from "../../crypto/keyring.ts";
+import type { Actor } from "#compliance/entry-types.ts";
+import type { Keyring } from "#crypto/keyring.ts";
 import {
   findSigningKey,
   markRevoked,
   type NewSigningKey,
   type SigningKeyRow,
-} from "../../database/repositories/tokens/signing-keys.ts";
-import { transaction } from "../../database/transaction.ts";
-import { found } from "../../domain/errors.ts";
-import { publishRevocation, type Revocation } from "../../revocation/publish-revocation.ts";
-import { within } from "../../runtime/within.ts";
+} from "#database/repositories/tokens/signing-keys.ts";
+import { transaction } from "#database/transaction.ts";
+import { found } from "#domain/errors.ts";
+import { publishRevocation, type Revocation } from "#revocation/publish-revocation.ts";
+import { within } from "#runtime/within.ts";
 import { KeyChange, type SigningKeyServices } from "./rotate.ts";
 import { generateSigningKey } from "./signing-key.ts";
 

@@ -2,17 +2,17 @@
  * Wraps every wrapped key again under the newest key-encryption key, in batches, while the service runs. The wrapped
  * keys themselves do not change.
  */
-import { appendEntry } from "../../compliance/append-entry.ts";
-import { EnvelopeError } from "../../crypto/envelope.ts";
-import { dataKeyAad } from "../../crypto/keyring.ts";
+import { appendEntry } from "#compliance/append-entry.ts";
+import { EnvelopeError } from "#crypto/envelope.ts";
+import { dataKeyAad } from "#crypto/keyring.ts";
 import {
   listWrapped,
   replaceWrapped,
   WRAPPED_KINDS,
   type WrappedKey,
   type WrappedKind,
-} from "../../database/repositories/wrapped-keys.ts";
-import { transaction } from "../../database/transaction.ts";
+} from "#database/repositories/wrapped-keys.ts";
+import { transaction } from "#database/transaction.ts";
 import { signingKeyAad } from "./signing-key.ts";
 import type { Author, SigningKeyServices } from "./rotate.ts";
 

@@ -1,8 +1,8 @@
 /** Rotates the signing keys: activates due keys, removes ended ones, and creates the next. */
-import { appendEntry } from "../../compliance/append-entry.ts";
-import type { Actor, EntryType } from "../../compliance/entry-types.ts";
-import type { Keyring } from "../../crypto/keyring.ts";
-import type { Pool, Queryable } from "../../database/pool.ts";
+import { appendEntry } from "#compliance/append-entry.ts";
+import type { Actor, EntryType } from "#compliance/entry-types.ts";
+import type { Keyring } from "#crypto/keyring.ts";
+import type { Pool, Queryable } from "#database/pool.ts";
 import {
   insertFirstKey,
   insertNextKey,
@@ -15,10 +15,10 @@ import {
   type NewSigningKey,
   type SigningAlgorithm,
   type SigningKeyRow,
-} from "../../database/repositories/tokens/signing-keys.ts";
-import { transaction } from "../../database/transaction.ts";
-import type { Clock, Timers } from "../../domain/clock.ts";
-import type { RandomBytes } from "../../domain/ids.ts";
+} from "#database/repositories/tokens/signing-keys.ts";
+import { transaction } from "#database/transaction.ts";
+import type { Clock, Timers } from "#domain/clock.ts";
+import type { RandomBytes } from "#domain/ids.ts";
 import { generateSigningKey } from "./signing-key.ts";
 import { nextActivation, PUBLISHED_AFTER_MS, PUBLISHED_BEFORE_MS } from "./lifecycle.ts";
 

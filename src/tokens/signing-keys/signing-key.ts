@@ -9,14 +9,14 @@ import {
 } from "node:crypto";
 import { promisify } from "node:util";
 import { calculateJwkThumbprint, type JWK } from "jose";
-import { envelopeAad, EnvelopeError } from "../../crypto/envelope.ts";
-import type { Keyring } from "../../crypto/keyring.ts";
+import { envelopeAad, EnvelopeError } from "#crypto/envelope.ts";
+import type { Keyring } from "#crypto/keyring.ts";
 import type {
   NewSigningKey,
   SigningAlgorithm,
   SigningKeyRow,
-} from "../../database/repositories/tokens/signing-keys.ts";
-import { signEs256 } from "../../lib/jws.ts";
+} from "#database/repositories/tokens/signing-keys.ts";
+import { signEs256 } from "#lib/jws.ts";
 
 /** A key in the JWKS, with public members only. */
 export type PublicJwk = Readonly<JWK> & { readonly kid: string; readonly alg: string; readonly use: "sig" };

@@ -4,11 +4,11 @@
  */
 import { promisify } from "node:util";
 import { gzip } from "node:zlib";
-import type { RevokedPlaces } from "../../database/repositories/tokens/status-lists.ts";
-import { putBounded } from "../../domain/bounded-map.ts";
-import type { GuardedClock } from "../../domain/clock.ts";
-import { makeDocument, type PublicDocument } from "../../http/public-document.ts";
-import type { RevocationView } from "../../revocation/view.ts";
+import type { RevokedPlaces } from "#database/repositories/tokens/status-lists.ts";
+import { putBounded } from "#domain/bounded-map.ts";
+import type { GuardedClock } from "#domain/clock.ts";
+import { makeDocument, type PublicDocument } from "#http/public-document.ts";
+import type { RevocationView } from "#revocation/view.ts";
 import type { SigningKey } from "../signing-keys/signing-key.ts";
 import { signStatusList, STATUS_LIST_JWT, statusBits } from "./status-list.ts";
 

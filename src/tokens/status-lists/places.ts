@@ -4,10 +4,10 @@
  * that are issued at the same time.
  */
 import { createCipheriv, createSecretKey } from "node:crypto";
-import { createBatcher } from "../../database/batcher.ts";
-import type { PlacedToken, ReservedPlaces } from "../../database/repositories/tokens/status-lists.ts";
-import type { Clock, Timers } from "../../domain/clock.ts";
-import type { RandomBytes } from "../../domain/ids.ts";
+import { createBatcher } from "#database/batcher.ts";
+import type { PlacedToken, ReservedPlaces } from "#database/repositories/tokens/status-lists.ts";
+import type { Clock, Timers } from "#domain/clock.ts";
+import type { RandomBytes } from "#domain/ids.ts";
 import { type Place, TOKEN_LIFETIME_SECONDS, type TokenSubject } from "../oauth/access-token.ts";
 
 const HALF_BITS = 10;

@@ -1,7 +1,7 @@
 /** The status list token: a signed list of one bit per token (draft-ietf-oauth-status-list, sections 4 and 5). */
 import { promisify } from "node:util";
 import { deflate } from "node:zlib";
-import type { RevokedPlaces } from "../../database/repositories/tokens/status-lists.ts";
+import type { RevokedPlaces } from "#database/repositories/tokens/status-lists.ts";
 import type { SigningKey } from "../signing-keys/signing-key.ts";
 import { LIST_SIZE, placeOfJti } from "./places.ts";
 

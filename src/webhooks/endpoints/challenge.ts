@@ -1,13 +1,13 @@
 /** The signed ping that an endpoint must acknowledge with 200 within 5 seconds (contract 3). */
-import type { Pool } from "../../database/pool.ts";
+import type { Pool } from "#database/pool.ts";
 import {
   loadForPing,
   type PingRecord,
   type PingTarget,
   recordPing,
   takeHostPing,
-} from "../../database/repositories/endpoints/endpoint-verifications.ts";
-import { transaction } from "../../database/transaction.ts";
+} from "#database/repositories/endpoints/endpoint-verifications.ts";
+import { transaction } from "#database/transaction.ts";
 import { buildEnvelope } from "../sending/envelope.ts";
 import type { HttpSender, SendRequest } from "../sending/http-sender.ts";
 import type { ReceiverAccess } from "../sending/receiver-access.ts";
@@ -15,9 +15,9 @@ import { type OwnEventSources, publishOwnEvent } from "../ingest/own-event.ts";
 import type { OpenSecrets } from "../sending/open-secrets.ts";
 import type { Signer } from "../sending/signer.ts";
 import { type SetKeys, signSet } from "../ssf/set.ts";
-import { STREAM_EVENTS } from "../../domain/security-events.ts";
-import { newId } from "../../domain/ids.ts";
-import { addressKey } from "../../http/rate-limits/address-key.ts";
+import { STREAM_EVENTS } from "#domain/security-events.ts";
+import { newId } from "#domain/ids.ts";
+import { addressKey } from "#http/rate-limits/address-key.ts";
 
 export const PING_DEADLINE_MS = 5_000;
 const MINUTE_MS = 60_000;

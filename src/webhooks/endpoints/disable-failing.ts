@@ -4,8 +4,8 @@
  * unwritten data, so the deliveries themselves are checked before an endpoint is disabled.
  */
 import type { Logger } from "pino";
-import { appendEntry } from "../../compliance/append-entry.ts";
-import type { Pool, Queryable } from "../../database/pool.ts";
+import { appendEntry } from "#compliance/append-entry.ts";
+import type { Pool, Queryable } from "#database/pool.ts";
 import {
   type FailingEndpoint,
   findFailing,
@@ -13,18 +13,14 @@ import {
   forgetFailures,
   hasDelivered,
   noteFailures,
-} from "../../database/repositories/webhooks/endpoint-failures.ts";
-import {
-  type Endpoint,
-  lockEndpoint,
-  moveEndpoint,
-} from "../../database/repositories/endpoints/endpoints.ts";
-import { findStream } from "../../database/repositories/webhooks/ssf-streams.ts";
-import { transaction } from "../../database/transaction.ts";
+} from "#database/repositories/webhooks/endpoint-failures.ts";
+import { type Endpoint, lockEndpoint, moveEndpoint } from "#database/repositories/endpoints/endpoints.ts";
+import { findStream } from "#database/repositories/webhooks/ssf-streams.ts";
+import { transaction } from "#database/transaction.ts";
 import type { EndpointFailures } from "../pacing/endpoint-failures.ts";
 import { type OwnEventSources, publishOwnEvent } from "../ingest/own-event.ts";
 import { publishStreamUpdated } from "../ssf/publish.ts";
-import { ENDPOINT_MOVES, mayMove } from "../../domain/endpoint-state.ts";
+import { ENDPOINT_MOVES, mayMove } from "#domain/endpoint-state.ts";
 
 const DISABLED_AT_ONCE = 100;
 

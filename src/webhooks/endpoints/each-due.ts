@@ -1,9 +1,9 @@
 /** Rounds over endpoints whose secrets need a change. */
-import type { Pool, PoolClient } from "../../database/pool.ts";
-import { transaction } from "../../database/transaction.ts";
-import type { Logger } from "../../observability/logger.ts";
-import type { DuePage } from "../../database/repositories/endpoints/endpoint-secrets.ts";
-import type { Clock } from "../../domain/clock.ts";
+import type { Pool, PoolClient } from "#database/pool.ts";
+import { transaction } from "#database/transaction.ts";
+import type { Logger } from "#observability/logger.ts";
+import type { DuePage } from "#database/repositories/endpoints/endpoint-secrets.ts";
+import type { Clock } from "#domain/clock.ts";
 import type { EndpointKey } from "./endpoint-secrets.ts";
 
 const PAGE = 100;

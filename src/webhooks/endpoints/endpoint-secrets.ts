@@ -1,9 +1,9 @@
 /** Lifecycle of an endpoint's secret: NEXT, CURRENT, PREVIOUS, RETIRED (security decisions F). */
-import { appendEntry, type By } from "../../compliance/append-entry.ts";
-import type { ComplianceEntry, EntrySources } from "../../compliance/entry.ts";
-import type { Keyring } from "../../crypto/keyring.ts";
-import type { Queryable } from "../../database/pool.ts";
-import { findDataKey } from "../../database/repositories/data-keys.ts";
+import { appendEntry, type By } from "#compliance/append-entry.ts";
+import type { ComplianceEntry, EntrySources } from "#compliance/entry.ts";
+import type { Keyring } from "#crypto/keyring.ts";
+import type { Queryable } from "#database/pool.ts";
+import { findDataKey } from "#database/repositories/data-keys.ts";
 import {
   type EndpointSecretVersion,
   findSecretHolder,
@@ -12,12 +12,12 @@ import {
   lockSecretHolder,
   moveSecretVersions,
   type SecretHolder,
-} from "../../database/repositories/endpoints/endpoint-secrets.ts";
-import { activated, retired, versionsAt } from "../../domain/endpoint-secrets.ts";
-import { found, SignetError, validationFailed } from "../../domain/errors.ts";
-import { publicKeyOf } from "../../lib/receiver/ed25519.ts";
-import { decodeSecret, generateSecret } from "../../lib/receiver/secret.ts";
-import { secretAad, secretFingerprint, signingKeyAad } from "../../crypto/endpoint-secret.ts";
+} from "#database/repositories/endpoints/endpoint-secrets.ts";
+import { activated, retired, versionsAt } from "#domain/endpoint-secrets.ts";
+import { found, SignetError, validationFailed } from "#domain/errors.ts";
+import { publicKeyOf } from "#lib/receiver/ed25519.ts";
+import { decodeSecret, generateSecret } from "#lib/receiver/secret.ts";
+import { secretAad, secretFingerprint, signingKeyAad } from "#crypto/endpoint-secret.ts";
 
 const SIGNING_KEY_BYTES = 32;
 

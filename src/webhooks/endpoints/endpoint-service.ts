@@ -1,14 +1,11 @@
 /** Operations of tenants on endpoints: register, read, change, disable, enable, delete, and ping again. */
 import type { Logger } from "pino";
-import { appendEntry, type By } from "../../compliance/append-entry.ts";
-import type { ComplianceEntry } from "../../compliance/entry.ts";
-import type { Keyring } from "../../crypto/keyring.ts";
-import type { Pool, Queryable } from "../../database/pool.ts";
-import { eraseAuthentication } from "../../database/repositories/endpoints/endpoint-authentications.ts";
-import {
-  nextGeneration,
-  wantVerification,
-} from "../../database/repositories/endpoints/endpoint-verifications.ts";
+import { appendEntry, type By } from "#compliance/append-entry.ts";
+import type { ComplianceEntry } from "#compliance/entry.ts";
+import type { Keyring } from "#crypto/keyring.ts";
+import type { Pool, Queryable } from "#database/pool.ts";
+import { eraseAuthentication } from "#database/repositories/endpoints/endpoint-authentications.ts";
+import { nextGeneration, wantVerification } from "#database/repositories/endpoints/endpoint-verifications.ts";
 import {
   type Endpoint,
   eraseSecrets,
@@ -18,22 +15,22 @@ import {
   lockEndpoint,
   moveEndpoint,
   saveSettings,
-} from "../../database/repositories/endpoints/endpoints.ts";
+} from "#database/repositories/endpoints/endpoints.ts";
 import {
   findActivity,
   listUnhealthy,
   type ReportedActivity,
-} from "../../database/repositories/webhooks/delivery-counts.ts";
-import type { Delivery } from "../../database/repositories/webhooks/deliveries.ts";
-import { tenantRead, tenantTransaction } from "../../database/transaction.ts";
-import type { Clock } from "../../domain/clock.ts";
-import type { RandomBytes } from "../../domain/ids.ts";
-import type { Health } from "../../domain/endpoint-health.ts";
-import { type EndpointMoveName, mayMove } from "../../domain/endpoint-state.ts";
-import { createSlidingWindow, type SlidingWindow } from "../../domain/sliding-window.ts";
+} from "#database/repositories/webhooks/delivery-counts.ts";
+import type { Delivery } from "#database/repositories/webhooks/deliveries.ts";
+import { tenantRead, tenantTransaction } from "#database/transaction.ts";
+import type { Clock } from "#domain/clock.ts";
+import type { RandomBytes } from "#domain/ids.ts";
+import type { Health } from "#domain/endpoint-health.ts";
+import { type EndpointMoveName, mayMove } from "#domain/endpoint-state.ts";
+import { createSlidingWindow, type SlidingWindow } from "#domain/sliding-window.ts";
 import { publishOwnEvent } from "../ingest/own-event.ts";
-import type { EndpointSettings } from "../../domain/endpoint-settings.ts";
-import { found, SignetError, tooManyRequests } from "../../domain/errors.ts";
+import type { EndpointSettings } from "#domain/endpoint-settings.ts";
+import { found, SignetError, tooManyRequests } from "#domain/errors.ts";
 import type { RequestRules } from "../sending/authentication.ts";
 import { type Registered, type Registration, registerEndpoint } from "./registration.ts";
 import { publishTestEvent, type TestEvent } from "./test-event.ts";

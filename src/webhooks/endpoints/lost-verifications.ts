@@ -4,15 +4,15 @@
  */
 import type { Client } from "@temporalio/client";
 import type { Logger } from "pino";
-import { verifyWorkflowId } from "../../../workflows/messages.ts";
-import type { Pool } from "../../database/pool.ts";
+import { verifyWorkflowId } from "#workflows/messages.ts";
+import type { Pool } from "#database/pool.ts";
 import {
   findOverdueVerifications,
   type OverdueVerification,
   restartVerifications,
-} from "../../database/repositories/endpoints/endpoint-verifications.ts";
-import type { Clock } from "../../domain/clock.ts";
-import { isOpen, lookUpEach } from "../../temporal/open-workflow.ts";
+} from "#database/repositories/endpoints/endpoint-verifications.ts";
+import type { Clock } from "#domain/clock.ts";
+import { isOpen, lookUpEach } from "#temporal/open-workflow.ts";
 
 /** Longer than a ping, and its retries in another worker. */
 const OVERDUE_AFTER_MS = 60_000;

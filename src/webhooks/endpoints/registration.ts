@@ -1,22 +1,22 @@
 /** Registers an endpoint: limits, secret, row. Repeatable with an Idempotency-Key. */
-import type { Keyring } from "../../crypto/keyring.ts";
-import type { Queryable } from "../../database/pool.ts";
-import { findDataKey } from "../../database/repositories/data-keys.ts";
+import type { Keyring } from "#crypto/keyring.ts";
+import type { Queryable } from "#database/pool.ts";
+import { findDataKey } from "#database/repositories/data-keys.ts";
 import {
   countEndpoints,
   type Endpoint,
   findEndpoint,
   insertEndpoint,
   loadFirstSecret,
-} from "../../database/repositories/endpoints/endpoints.ts";
-import { principalKey, takeIdempotencyKey, type TakenKey } from "../../database/repositories/idempotency.ts";
-import type { EndpointSettings } from "../../domain/endpoint-settings.ts";
-import { IDEMPOTENCY_MS } from "../../domain/idempotency.ts";
-import type { Clock } from "../../domain/clock.ts";
-import { newId, type RandomBytes } from "../../domain/ids.ts";
-import { SignetError } from "../../domain/errors.ts";
-import { generateSecret } from "../../lib/receiver/secret.ts";
-import { secretAad, secretFingerprint } from "../../crypto/endpoint-secret.ts";
+} from "#database/repositories/endpoints/endpoints.ts";
+import { principalKey, takeIdempotencyKey, type TakenKey } from "#database/repositories/idempotency.ts";
+import type { EndpointSettings } from "#domain/endpoint-settings.ts";
+import { IDEMPOTENCY_MS } from "#domain/idempotency.ts";
+import type { Clock } from "#domain/clock.ts";
+import { newId, type RandomBytes } from "#domain/ids.ts";
+import { SignetError } from "#domain/errors.ts";
+import { generateSecret } from "#lib/receiver/secret.ts";
+import { secretAad, secretFingerprint } from "#crypto/endpoint-secret.ts";
 import { sealAuthentication, type SettingsInput } from "./settings.ts";
 
 const ROUTE = "POST /v1/webhooks/endpoints";

@@ -1,12 +1,9 @@
 /** Scheduled rotations (docs/signing.md). The tenant gets the new secret only encrypted. */
-import type { Queryable } from "../../database/pool.ts";
-import { findDataKey } from "../../database/repositories/data-keys.ts";
-import {
-  findDueRotations,
-  loadCurrentSecret,
-} from "../../database/repositories/endpoints/endpoint-secrets.ts";
+import type { Queryable } from "#database/pool.ts";
+import { findDataKey } from "#database/repositories/data-keys.ts";
+import { findDueRotations, loadCurrentSecret } from "#database/repositories/endpoints/endpoint-secrets.ts";
 import { publishOwnEvent } from "../ingest/own-event.ts";
-import { generateSecret } from "../../lib/receiver/secret.ts";
+import { generateSecret } from "#lib/receiver/secret.ts";
 import { eachDue, type RoundOptions } from "./each-due.ts";
 import {
   addVersion,
@@ -16,7 +13,7 @@ import {
   recordSecretChange,
   type SecretState,
 } from "./endpoint-secrets.ts";
-import { secretAad } from "../../crypto/endpoint-secret.ts";
+import { secretAad } from "#crypto/endpoint-secret.ts";
 import { encryptToRecipient } from "./secret-settings.ts";
 
 const OVERLAP_SECONDS = 86_400;

@@ -1,14 +1,11 @@
 /** How an endpoint signs, and when its secret is rotated automatically. */
 import { createPublicKey, type JsonWebKey } from "node:crypto";
 import { CompactEncrypt, importJWK, type JWK } from "jose";
-import type { By } from "../../compliance/append-entry.ts";
-import type { Queryable } from "../../database/pool.ts";
-import {
-  saveRotationSchedule,
-  setSigningKey,
-} from "../../database/repositories/endpoints/endpoint-secrets.ts";
-import { validationFailed } from "../../domain/errors.ts";
-import { soundKey } from "../../lib/public-key.ts";
+import type { By } from "#compliance/append-entry.ts";
+import type { Queryable } from "#database/pool.ts";
+import { saveRotationSchedule, setSigningKey } from "#database/repositories/endpoints/endpoint-secrets.ts";
+import { validationFailed } from "#domain/errors.ts";
+import { soundKey } from "#lib/public-key.ts";
 import {
   type EndpointKey,
   type EndpointSecretServices,

@@ -1,6 +1,6 @@
 /** Erases expired secrets and stores state changes that are due. Nothing waits for it. */
-import type { Queryable } from "../../database/pool.ts";
-import { findDueMoves } from "../../database/repositories/endpoints/endpoint-secrets.ts";
+import type { Queryable } from "#database/pool.ts";
+import { findDueMoves } from "#database/repositories/endpoints/endpoint-secrets.ts";
 import { eachDue, type RoundOptions } from "./each-due.ts";
 import { type EndpointKey, type EndpointSecretServices, settleSecrets } from "./endpoint-secrets.ts";
 

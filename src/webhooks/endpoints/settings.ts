@@ -1,14 +1,14 @@
 /** Endpoint settings that a tenant may change. */
-import type { Keyring } from "../../crypto/keyring.ts";
-import type { Queryable } from "../../database/pool.ts";
-import { findDataKey } from "../../database/repositories/data-keys.ts";
+import type { Keyring } from "#crypto/keyring.ts";
+import type { Queryable } from "#database/pool.ts";
+import { findDataKey } from "#database/repositories/data-keys.ts";
 import {
   eraseAuthentication,
   saveAuthentication,
-} from "../../database/repositories/endpoints/endpoint-authentications.ts";
-import type { Endpoint } from "../../database/repositories/endpoints/endpoints.ts";
-import { ENDPOINT_SETTINGS, type EndpointSettings } from "../../domain/endpoint-settings.ts";
-import { type FieldProblem, SignetError, validationFailed } from "../../domain/errors.ts";
+} from "#database/repositories/endpoints/endpoint-authentications.ts";
+import type { Endpoint } from "#database/repositories/endpoints/endpoints.ts";
+import { ENDPOINT_SETTINGS, type EndpointSettings } from "#domain/endpoint-settings.ts";
+import { type FieldProblem, SignetError, validationFailed } from "#domain/errors.ts";
 import {
   type Authentication,
   authenticationAad,

@@ -1,8 +1,8 @@
 /** Test events: delivered like any other, but to one endpoint only. */
-import type { Queryable } from "../../database/pool.ts";
-import { type Delivery, findDelivery } from "../../database/repositories/webhooks/deliveries.ts";
-import { isReservedType, type OwnEventType, RESERVED_TYPE_PROBLEM } from "../../domain/own-event-types.ts";
-import { validationFailed } from "../../domain/errors.ts";
+import type { Queryable } from "#database/pool.ts";
+import { type Delivery, findDelivery } from "#database/repositories/webhooks/deliveries.ts";
+import { isReservedType, type OwnEventType, RESERVED_TYPE_PROBLEM } from "#domain/own-event-types.ts";
+import { validationFailed } from "#domain/errors.ts";
 import { type OwnEventSources, publishOwnEvent } from "../ingest/own-event.ts";
 
 const TEST_TYPE = "endpoint.test" satisfies OwnEventType;

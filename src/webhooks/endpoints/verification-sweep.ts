@@ -1,11 +1,11 @@
 /** Starts verifications that were requested while Temporal was unavailable. */
 import type { Logger } from "pino";
-import type { Pool } from "../../database/pool.ts";
+import type { Pool } from "#database/pool.ts";
 import {
   nextGeneration,
   takeWantedVerifications,
-} from "../../database/repositories/endpoints/endpoint-verifications.ts";
-import type { Clock } from "../../domain/clock.ts";
+} from "#database/repositories/endpoints/endpoint-verifications.ts";
+import type { Clock } from "#domain/clock.ts";
 import type { Verification } from "./verification.ts";
 
 /** The API starts a verification immediately. One that still waits after this time was missed. */

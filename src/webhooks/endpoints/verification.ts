@@ -10,12 +10,12 @@ import {
   type VerifyEndpointInput,
   verifyWorkflowId,
   WORKFLOW_TYPES,
-} from "../../../workflows/messages.ts";
-import type { WantedVerification } from "../../database/repositories/endpoints/endpoint-verifications.ts";
-import type { Random } from "../../domain/retry-schedule.ts";
-import { PacedTurns } from "../../runtime/paced-turns.ts";
-import { signalOpen } from "../../temporal/open-workflow.ts";
-import type { Timers } from "../../domain/clock.ts";
+} from "#workflows/messages.ts";
+import type { WantedVerification } from "#database/repositories/endpoints/endpoint-verifications.ts";
+import type { Random } from "#domain/retry-schedule.ts";
+import { PacedTurns } from "#runtime/paced-turns.ts";
+import { signalOpen } from "#temporal/open-workflow.ts";
+import type { Timers } from "#domain/clock.ts";
 
 const MINUTE_S = 60;
 const HOUR_S = 3_600;

@@ -3,19 +3,19 @@
  * this process, and waits for the lease of another process's request to expire. Repeated and concurrent calls for one
  * attempt are safe.
  */
-import { type Batcher, createBatcher } from "../../database/batcher.ts";
-import { CLOCK_SKEW_MAX_MS } from "../../database/database-clock.ts";
-import type { Pool } from "../../database/pool.ts";
+import { type Batcher, createBatcher } from "#database/batcher.ts";
+import { CLOCK_SKEW_MAX_MS } from "#database/database-clock.ts";
+import type { Pool } from "#database/pool.ts";
 import {
   type AttemptKey,
   deferForReservations,
   type LoadedDelivery,
   loadForAttempt,
-} from "../../database/repositories/webhooks/attempts.ts";
-import { adoptClaims } from "../../database/repositories/webhooks/claims.ts";
-import type { Clock, Timers } from "../../domain/clock.ts";
-import type { Reservation } from "../../domain/reservation.ts";
-import { tracer } from "../../observability/tracing.ts";
+} from "#database/repositories/webhooks/attempts.ts";
+import { adoptClaims } from "#database/repositories/webhooks/claims.ts";
+import type { Clock, Timers } from "#domain/clock.ts";
+import type { Reservation } from "#domain/reservation.ts";
+import { tracer } from "#observability/tracing.ts";
 import { type ContentMemory, MEMORY_PAUSE_MS } from "../sending/content-memory.ts";
 import type { EndpointHealth } from "../pacing/endpoint-health.ts";
 import {

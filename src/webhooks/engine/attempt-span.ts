@@ -1,6 +1,6 @@
 /** Trace span around a request to a receiver. It has the endpoint's id, never its URL. */
-import type { AttemptKey, LoadedDelivery } from "../../database/repositories/webhooks/attempts.ts";
-import type { TracedSpan, Tracer } from "../../observability/tracer.ts";
+import type { AttemptKey, LoadedDelivery } from "#database/repositories/webhooks/attempts.ts";
+import type { TracedSpan, Tracer } from "#observability/tracer.ts";
 import type { SentAttempt } from "../sending/delivery-sender.ts";
 
 /** Starts the span of an attempt. Its parent is the request that published the event. */

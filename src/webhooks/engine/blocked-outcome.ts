@@ -1,14 +1,14 @@
 /** Decides whether a loaded delivery may be sent now. */
-import type { Pool } from "../../database/pool.ts";
+import type { Pool } from "#database/pool.ts";
 import {
   type AttemptKey,
   deferDelivery,
   type LoadedDelivery,
   type ParkedDelivery,
   parkDelivery,
-} from "../../database/repositories/webhooks/attempts.ts";
-import type { Clock } from "../../domain/clock.ts";
-import { stepWhenDue } from "../../domain/endpoint-state.ts";
+} from "#database/repositories/webhooks/attempts.ts";
+import type { Clock } from "#domain/clock.ts";
+import { stepWhenDue } from "#domain/endpoint-state.ts";
 import { countEnded } from "./delivery-metrics.ts";
 import type { AttemptPlan, MemberOutcome } from "./member-outcome.ts";
 

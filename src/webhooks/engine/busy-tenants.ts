@@ -3,7 +3,7 @@
  * deliveries, its claims are small and leave the event loop a rest, so that theirs are sent at once.
  */
 import { performance, type EventLoopUtilityFunction } from "node:perf_hooks";
-import type { Claimed } from "../../database/repositories/webhooks/claims.ts";
+import type { Claimed } from "#database/repositories/webhooks/claims.ts";
 
 /** A tenant is busy while its first attempts take this share of their limit. */
 const BUSY_SHARE = 1 / 2;

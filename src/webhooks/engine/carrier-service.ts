@@ -1,10 +1,10 @@
 /** Replays, cancels and expires the members of a carrier, as an operator's request or a timer requires. */
 import type { Logger } from "pino";
-import { appendEntry } from "../../compliance/append-entry.ts";
-import type { EntrySources } from "../../compliance/entry.ts";
-import type { EntryType } from "../../compliance/entry-types.ts";
-import type { Pool, Queryable } from "../../database/pool.ts";
-import { transaction } from "../../database/transaction.ts";
+import { appendEntry } from "#compliance/append-entry.ts";
+import type { EntrySources } from "#compliance/entry.ts";
+import type { EntryType } from "#compliance/entry-types.ts";
+import type { Pool, Queryable } from "#database/pool.ts";
+import { transaction } from "#database/transaction.ts";
 import {
   cancelFromCarrier,
   expireFromCarrier,
@@ -13,9 +13,9 @@ import {
   heldByCarrier,
   type Owned,
   replayFromCarrier,
-} from "../../database/repositories/webhooks/carriers.ts";
-import { takeFromCarrier } from "../../database/repositories/webhooks/reconciliation.ts";
-import type { Clock } from "../../domain/clock.ts";
+} from "#database/repositories/webhooks/carriers.ts";
+import { takeFromCarrier } from "#database/repositories/webhooks/reconciliation.ts";
+import type { Clock } from "#domain/clock.ts";
 
 interface FencedMember {
   readonly id: string;

@@ -11,11 +11,11 @@ import {
   SEARCH_ATTRIBUTES,
   TASK_QUEUES,
   WORKFLOW_TYPES,
-} from "../../../workflows/messages.ts";
-import type { Claimed } from "../../database/repositories/webhooks/claims.ts";
-import type { ClaimedLetter, ClaimedRetry } from "../../database/repositories/webhooks/list-claims.ts";
-import { answerOf } from "../../domain/delivery.ts";
-import { drawOffsets, type Random } from "../../domain/retry-schedule.ts";
+} from "#workflows/messages.ts";
+import type { Claimed } from "#database/repositories/webhooks/claims.ts";
+import type { ClaimedLetter, ClaimedRetry } from "#database/repositories/webhooks/list-claims.ts";
+import { answerOf } from "#domain/delivery.ts";
+import { drawOffsets, type Random } from "#domain/retry-schedule.ts";
 import type { AttemptRequest } from "./member-outcome.ts";
 
 export interface CarrierStarter {

@@ -1,13 +1,13 @@
 /** Counts what was stored before its upgrade, hour by hour, beside the work of a worker (decision 36). */
-import { isContention } from "../../database/errors.ts";
-import type { Pool } from "../../database/pool.ts";
+import { isContention } from "#database/errors.ts";
+import type { Pool } from "#database/pool.ts";
 import {
   completeUncounted,
   countHour,
   countRetries,
   takeUncounted,
-} from "../../database/repositories/webhooks/uncounted-hours.ts";
-import { transaction } from "../../database/transaction.ts";
+} from "#database/repositories/webhooks/uncounted-hours.ts";
+import { transaction } from "#database/transaction.ts";
 
 /**
  * Counts the newest hour that is not counted (role signet_worker). Returns the number of counted hours: 0 or 1. Also 0 if

@@ -3,14 +3,14 @@
  * `dead_letter.expiring` a day ahead, once per endpoint and hour. Dead letters that were such notices themselves
  * cause none.
  */
-import type { Pool } from "../../database/pool.ts";
+import type { Pool } from "#database/pool.ts";
 import {
   type DeadLetterNotice,
   foldChanges,
   noteExpiring,
   takeNotices,
-} from "../../database/repositories/webhooks/dead-letter-counts.ts";
-import { transaction } from "../../database/transaction.ts";
+} from "#database/repositories/webhooks/dead-letter-counts.ts";
+import { transaction } from "#database/transaction.ts";
 import { type OwnEventSources, publishOwnEvent } from "../ingest/own-event.ts";
 
 const FOLDED_MAX = 10_000;

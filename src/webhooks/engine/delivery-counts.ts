@@ -1,7 +1,7 @@
 /** Folds the changes of deliveries into exact counts and the health of endpoints, and reports changes of health. */
-import { isWithoutPartition } from "../../database/errors.ts";
-import type { Pool, Queryable } from "../../database/pool.ts";
-import { ensureDaysOfChanges } from "../../database/repositories/partitions.ts";
+import { isWithoutPartition } from "#database/errors.ts";
+import type { Pool, Queryable } from "#database/pool.ts";
+import { ensureDaysOfChanges } from "#database/repositories/partitions.ts";
 import {
   type ActivityChange,
   activityChanges,
@@ -12,9 +12,9 @@ import {
   NO_ACTIVITY,
   saveActivity,
   takeChanges,
-} from "../../database/repositories/webhooks/delivery-counts.ts";
-import { transaction } from "../../database/transaction.ts";
-import { healthOf, withResults } from "../../domain/endpoint-health.ts";
+} from "#database/repositories/webhooks/delivery-counts.ts";
+import { transaction } from "#database/transaction.ts";
+import { healthOf, withResults } from "#domain/endpoint-health.ts";
 import { type OwnEventSources, publishOwnEvent } from "../ingest/own-event.ts";
 
 const FOLDED_MAX = 10_000;

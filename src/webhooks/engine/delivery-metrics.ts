@@ -1,7 +1,7 @@
 /** Counts attempts in memory. Labels are resolved once per outcome. */
-import { ATTEMPT_ERRORS, type AttemptError } from "../../domain/delivery.ts";
-import { idTimeMs } from "../../domain/ids.ts";
-import { metrics } from "../../observability/metrics.ts";
+import { ATTEMPT_ERRORS, type AttemptError } from "#domain/delivery.ts";
+import { idTimeMs } from "#domain/ids.ts";
+import { metrics } from "#observability/metrics.ts";
 
 type Outcome = AttemptError | "delivered" | "internal";
 

@@ -1,15 +1,15 @@
 /** Operations of tenants on deliveries and dead letters. Reads come from PostgreSQL, never from Temporal. */
-import { DEAD_LETTER_DAYS } from "../../domain/retry-schedule.ts";
-import { appendEntry, type By } from "../../compliance/append-entry.ts";
-import type { Keyring } from "../../crypto/keyring.ts";
-import type { EndpointAgainst } from "../../database/repositories/endpoints/endpoints.ts";
-import type { Pool, Queryable } from "../../database/pool.ts";
+import { DEAD_LETTER_DAYS } from "#domain/retry-schedule.ts";
+import { appendEntry, type By } from "#compliance/append-entry.ts";
+import type { Keyring } from "#crypto/keyring.ts";
+import type { EndpointAgainst } from "#database/repositories/endpoints/endpoints.ts";
+import type { Pool, Queryable } from "#database/pool.ts";
 import {
   countLetters,
   type DeadLetterGroup,
   type GroupPage,
   listGroups,
-} from "../../database/repositories/webhooks/dead-letter-counts.ts";
+} from "#database/repositories/webhooks/dead-letter-counts.ts";
 import {
   cancelDelivery,
   type DeadDelivery,
@@ -26,28 +26,21 @@ import {
   replayDeadLetter,
   resendDelivery,
   type StoredAttempt,
-} from "../../database/repositories/webhooks/deliveries.ts";
+} from "#database/repositories/webhooks/deliveries.ts";
 import {
   type CountedDeliveries,
   type DayOfUsage,
   readUsage,
-} from "../../database/repositories/webhooks/delivery-counts.ts";
-import {
-  type HourOfDeliveries,
-  readDeliveryHours,
-} from "../../database/repositories/webhooks/delivery-hours.ts";
-import type { DeliveryFilter } from "../../database/repositories/webhooks/delivery-filter.ts";
-import {
-  findContentHead,
-  findContentSizes,
-  findEvents,
-} from "../../database/repositories/webhooks/events.ts";
-import { type BoundedRows, withinPage } from "../../database/repositories/page.ts";
-import { tenantHeld } from "../../database/repositories/tenants.ts";
-import { tenantRead, tenantTransaction } from "../../database/transaction.ts";
-import type { Clock } from "../../domain/clock.ts";
-import type { RandomBytes } from "../../domain/ids.ts";
-import { found, SignetError } from "../../domain/errors.ts";
+} from "#database/repositories/webhooks/delivery-counts.ts";
+import { type HourOfDeliveries, readDeliveryHours } from "#database/repositories/webhooks/delivery-hours.ts";
+import type { DeliveryFilter } from "#database/repositories/webhooks/delivery-filter.ts";
+import { findContentHead, findContentSizes, findEvents } from "#database/repositories/webhooks/events.ts";
+import { type BoundedRows, withinPage } from "#database/repositories/page.ts";
+import { tenantHeld } from "#database/repositories/tenants.ts";
+import { tenantRead, tenantTransaction } from "#database/transaction.ts";
+import type { Clock } from "#domain/clock.ts";
+import type { RandomBytes } from "#domain/ids.ts";
+import { found, SignetError } from "#domain/errors.ts";
 import { DeliveryStats } from "./delivery-stats.ts";
 import { findContentRoot, openAnswer } from "../ingest/event-content.ts";
 import { type OpenEvent, openEvents } from "../ingest/event-service.ts";

@@ -1,9 +1,9 @@
 /** Delivery counts of the last 24 hours for a tenant or an endpoint, read at most every 30 seconds for each. */
-import type { CountedDeliveries } from "../../database/repositories/webhooks/delivery-counts.ts";
-import type { HourOfDeliveries } from "../../database/repositories/webhooks/delivery-hours.ts";
-import { putBounded } from "../../domain/bounded-map.ts";
-import type { Clock } from "../../domain/clock.ts";
-import { HOUR_MS, hourStart } from "../../domain/ids.ts";
+import type { CountedDeliveries } from "#database/repositories/webhooks/delivery-counts.ts";
+import type { HourOfDeliveries } from "#database/repositories/webhooks/delivery-hours.ts";
+import { putBounded } from "#domain/bounded-map.ts";
+import type { Clock } from "#domain/clock.ts";
+import { HOUR_MS, hourStart } from "#domain/ids.ts";
 
 const HOURS = 24;
 const KEPT_MS = 30_000;

@@ -3,11 +3,11 @@
  * watched tenant in turn. Its database cost grows with neither clients nor deliveries, and the hot path pays nothing.
  * Changes of older deliveries are not reported.
  */
-import type { Delivery } from "../../database/repositories/webhooks/deliveries.ts";
-import type { Clock, Timers } from "../../domain/clock.ts";
-import type { Health } from "../../domain/endpoint-health.ts";
-import { tooManyRequests } from "../../domain/errors.ts";
-import { Sleeper } from "../../runtime/sleeper.ts";
+import type { Delivery } from "#database/repositories/webhooks/deliveries.ts";
+import type { Clock, Timers } from "#domain/clock.ts";
+import type { Health } from "#domain/endpoint-health.ts";
+import { tooManyRequests } from "#domain/errors.ts";
+import { Sleeper } from "#runtime/sleeper.ts";
 import type { DeliveryService } from "./delivery-service.ts";
 
 /** Number of newest deliveries followed per tenant. */

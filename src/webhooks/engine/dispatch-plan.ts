@@ -22,7 +22,7 @@
  * The latest days and other days take turns. So each delivery that may be claimed is claimed within a bound: with the next
  * token if a notification told of it, otherwise within {@link POLL_MS}, or {@link SEARCH_MS} beside named ones.
  */
-import { idDay } from "../../domain/ids.ts";
+import { idDay } from "#domain/ids.ts";
 import type { OutboxReason } from "./hand-over.ts";
 
 /** Notifications are only hints, so the outbox is also polled. */

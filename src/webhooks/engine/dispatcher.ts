@@ -4,9 +4,9 @@
  * between claim and start, a sweep starts the claim again, with the same carrier, members and epoch.
  */
 import type { Logger } from "pino";
-import type { Pool } from "../../database/pool.ts";
-import type { LiveWorkers } from "../../database/repositories/health.ts";
-import { EXPIRED_AT_ONCE, expireOverdue } from "../../database/repositories/webhooks/carriers.ts";
+import type { Pool } from "#database/pool.ts";
+import type { LiveWorkers } from "#database/repositories/health.ts";
+import { EXPIRED_AT_ONCE, expireOverdue } from "#database/repositories/webhooks/carriers.ts";
 import {
   type ClaimOfFirst,
   claimFirst,
@@ -14,15 +14,15 @@ import {
   findOtherDays,
   type FirstClaim,
   reclaimUnstarted,
-} from "../../database/repositories/webhooks/claims.ts";
-import type { GuardedClock, Timer, Timers } from "../../domain/clock.ts";
-import { DAY_MS, isId, type RandomBytes, utcDay } from "../../domain/ids.ts";
+} from "#database/repositories/webhooks/claims.ts";
+import type { GuardedClock, Timer, Timers } from "#domain/clock.ts";
+import { DAY_MS, isId, type RandomBytes, utcDay } from "#domain/ids.ts";
 import type { AttemptService } from "./attempt-service.ts";
 import { byCarrier } from "./by-carrier.ts";
 import { BusyTenants } from "./busy-tenants.ts";
 import type { CarrierStarter } from "./carrier-starter.ts";
 import type { EndpointHealth } from "../pacing/endpoint-health.ts";
-import { Sleeper } from "../../runtime/sleeper.ts";
+import { Sleeper } from "#runtime/sleeper.ts";
 import { FirstLists } from "./first-lists.ts";
 import type { OfferedDelivery, TakenOffer } from "../ingest/hand-over.ts";
 import { refuseAll, takeOffer } from "./hand-over.ts";
@@ -39,7 +39,7 @@ import { Targets } from "./targets.ts";
 import { LANE_MS, ListLanes } from "./list-lanes.ts";
 import { startList } from "./hand-back.ts";
 import { Starts } from "./starts.ts";
-import { tracer } from "../../observability/tracing.ts";
+import { tracer } from "#observability/tracing.ts";
 
 /** When a worker looks that a notification did not pick. By then, the picked one has claimed, unless it is full. */
 const OTHERS_MS = 250;

@@ -4,18 +4,18 @@
  * or after a second: it joins the requests and records them.
  */
 import type { Logger } from "pino";
-import { type Batcher, createBatcher } from "../../database/batcher.ts";
-import type { Pool } from "../../database/pool.ts";
+import { type Batcher, createBatcher } from "#database/batcher.ts";
+import type { Pool } from "#database/pool.ts";
 import {
   type Claimed,
   type ClaimedFirst,
   type FirstClaim,
   findUnstartedLists,
   removeUnstartedLists,
-} from "../../database/repositories/webhooks/claims.ts";
-import type { Clock, Timer, Timers } from "../../domain/clock.ts";
-import { newId, type RandomBytes } from "../../domain/ids.ts";
-import { TokenBucket } from "../../domain/token-buckets.ts";
+} from "#database/repositories/webhooks/claims.ts";
+import type { Clock, Timer, Timers } from "#domain/clock.ts";
+import { newId, type RandomBytes } from "#domain/ids.ts";
+import { TokenBucket } from "#domain/token-buckets.ts";
 import type { AttemptService } from "./attempt-service.ts";
 import type { BusyTenants } from "./busy-tenants.ts";
 import type { CarrierStarter } from "./carrier-starter.ts";

@@ -3,10 +3,10 @@
  * returns members that the workflow of their list does not know.
  */
 import type { Logger } from "pino";
-import type { Pool } from "../../database/pool.ts";
-import { type Claimed, handBackClaims } from "../../database/repositories/webhooks/claims.ts";
-import { takeFromCarrier } from "../../database/repositories/webhooks/reconciliation.ts";
-import { removeWorkers } from "../../database/repositories/health.ts";
+import type { Pool } from "#database/pool.ts";
+import { type Claimed, handBackClaims } from "#database/repositories/webhooks/claims.ts";
+import { takeFromCarrier } from "#database/repositories/webhooks/reconciliation.ts";
+import { removeWorkers } from "#database/repositories/health.ts";
 import type { CarrierStarter } from "./carrier-starter.ts";
 
 const HAND_BACK_MAX = 500;

@@ -1,9 +1,9 @@
 /** The worker's half of the hand-over at the insert (decision 42): which deliveries it takes, and what it then sends. */
-import { SMALL_CONTENT_BYTES } from "../../database/repositories/webhooks/attempts.ts";
-import type { ClaimedFirst } from "../../database/repositories/webhooks/claims.ts";
-import type { Target } from "../../database/repositories/webhooks/targets.ts";
-import { metrics } from "../../observability/metrics.ts";
-import { tracer } from "../../observability/tracing.ts";
+import { SMALL_CONTENT_BYTES } from "#database/repositories/webhooks/attempts.ts";
+import type { ClaimedFirst } from "#database/repositories/webhooks/claims.ts";
+import type { Target } from "#database/repositories/webhooks/targets.ts";
+import { metrics } from "#observability/metrics.ts";
+import { tracer } from "#observability/tracing.ts";
 import type { OfferedDelivery, TakenOffer } from "../ingest/hand-over.ts";
 import type { FirstLists } from "./first-lists.ts";
 import type { Targets } from "./targets.ts";

@@ -1,12 +1,12 @@
 /** Requests in progress in this process, each from the decision to send until its outcome is durable. */
 import type { Logger } from "pino";
-import type { AttemptKey, LoadedDelivery } from "../../database/repositories/webhooks/attempts.ts";
-import type { Clock } from "../../domain/clock.ts";
-import { newId, type RandomBytes } from "../../domain/ids.ts";
-import { answerOf } from "../../domain/delivery.ts";
-import { ATTEMPT_MAX, nextDueMs } from "../../domain/retry-schedule.ts";
-import { tracer } from "../../observability/tracing.ts";
-import { type TracedSpan, traceFields } from "../../observability/tracer.ts";
+import type { AttemptKey, LoadedDelivery } from "#database/repositories/webhooks/attempts.ts";
+import type { Clock } from "#domain/clock.ts";
+import { newId, type RandomBytes } from "#domain/ids.ts";
+import { answerOf } from "#domain/delivery.ts";
+import { ATTEMPT_MAX, nextDueMs } from "#domain/retry-schedule.ts";
+import { tracer } from "#observability/tracing.ts";
+import { type TracedSpan, traceFields } from "#observability/tracer.ts";
 import { endedWith, startAttempt } from "./attempt-span.ts";
 import { countAttempt, countEnded, countInternalFailure } from "./delivery-metrics.ts";
 import type { createGoneDisabler } from "../endpoints/disable-failing.ts";

@@ -1,5 +1,5 @@
 /** What a worker knows of the outbox: from notifications, and from its own claims. The caller passes the time. */
-import { TokenBucket } from "../../domain/token-buckets.ts";
+import { TokenBucket } from "#domain/token-buckets.ts";
 import { type ListClaim, type OutboxView, type PlannedClaim, POLL_MS, SEARCH_MS } from "./dispatch-plan.ts";
 
 /** Claims without waiting. Then a token per claim is needed. */

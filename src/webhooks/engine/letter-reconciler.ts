@@ -13,8 +13,8 @@ import {
   SEARCH_ATTRIBUTES,
   statusQuery,
   WORKFLOW_TYPES,
-} from "../../../workflows/messages.ts";
-import type { Pool } from "../../database/pool.ts";
+} from "#workflows/messages.ts";
+import type { Pool } from "#database/pool.ts";
 import {
   type CarrierOfLetters,
   countUncarriedLetters,
@@ -23,10 +23,10 @@ import {
   type LetterOfCarrier,
   lettersOfCarriers,
   takeFromCarrier,
-} from "../../database/repositories/webhooks/reconciliation.ts";
-import type { Clock } from "../../domain/clock.ts";
-import { lookUp, lookUpEach, OPEN } from "../../temporal/open-workflow.ts";
-import { VIEWS } from "../../temporal/views.ts";
+} from "#database/repositories/webhooks/reconciliation.ts";
+import type { Clock } from "#domain/clock.ts";
+import { lookUp, lookUpEach, OPEN } from "#temporal/open-workflow.ts";
+import { VIEWS } from "#temporal/views.ts";
 
 /** Most of a round: a million dead letters, or 24,000 workflows, are compared within two minutes. */
 const LETTERS_MAX = 50_000;

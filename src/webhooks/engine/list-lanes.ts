@@ -2,8 +2,8 @@
  * Lists of one endpoint each: first attempts to slow endpoints, and retries and dead letters that wait for a workflow.
  * Their rounds leave the cores to first attempts, and stay short while starts are slow.
  */
-import type { Pool } from "../../database/pool.ts";
-import type { Claimed } from "../../database/repositories/webhooks/claims.ts";
+import type { Pool } from "#database/pool.ts";
+import type { Claimed } from "#database/repositories/webhooks/claims.ts";
 import {
   claimForEndpoints,
   claimLetters,
@@ -12,10 +12,10 @@ import {
   type Listed,
   type ListsClaim,
   renameCarrier,
-} from "../../database/repositories/webhooks/list-claims.ts";
-import { putBounded } from "../../domain/bounded-map.ts";
-import type { Clock, Timers } from "../../domain/clock.ts";
-import { newId, type RandomBytes } from "../../domain/ids.ts";
+} from "#database/repositories/webhooks/list-claims.ts";
+import { putBounded } from "#domain/bounded-map.ts";
+import type { Clock, Timers } from "#domain/clock.ts";
+import { newId, type RandomBytes } from "#domain/ids.ts";
 import type { EndpointHealth } from "../pacing/endpoint-health.ts";
 import { byCarrier } from "./by-carrier.ts";
 import type { CarrierStarter } from "./carrier-starter.ts";

@@ -1,9 +1,9 @@
 /** Schedules and outcomes of the members of a run, and the conclusions from the rows that were read. */
-import type { AttemptKey, LoadedDelivery } from "../../database/repositories/webhooks/attempts.ts";
-import { answerOf } from "../../domain/delivery.ts";
-import type { Clock } from "../../domain/clock.ts";
-import type { Reservation } from "../../domain/reservation.ts";
-import { shiftForLateness } from "../../domain/retry-schedule.ts";
+import type { AttemptKey, LoadedDelivery } from "#database/repositories/webhooks/attempts.ts";
+import { answerOf } from "#domain/delivery.ts";
+import type { Clock } from "#domain/clock.ts";
+import type { Reservation } from "#domain/reservation.ts";
+import { shiftForLateness } from "#domain/retry-schedule.ts";
 
 /** Members that fall due again within this time are retried together. Timers are not finer. */
 const ALIGN_MS = 50;

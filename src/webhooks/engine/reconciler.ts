@@ -6,16 +6,16 @@
  */
 import type { Client, WorkflowExecutionDescription } from "@temporalio/client";
 import type { Logger } from "pino";
-import { attemptNowSignal, statusQuery, WORKFLOW_TYPES } from "../../../workflows/messages.ts";
-import type { Pool } from "../../database/pool.ts";
+import { attemptNowSignal, statusQuery, WORKFLOW_TYPES } from "#workflows/messages.ts";
+import type { Pool } from "#database/pool.ts";
 import {
   findOverdue,
   type OverdueDelivery,
   takeFromCarrier,
-} from "../../database/repositories/webhooks/reconciliation.ts";
-import { putBounded } from "../../domain/bounded-map.ts";
-import type { Clock } from "../../domain/clock.ts";
-import { lookUp, lookUpEach, type Pause } from "../../temporal/open-workflow.ts";
+} from "#database/repositories/webhooks/reconciliation.ts";
+import { putBounded } from "#domain/bounded-map.ts";
+import type { Clock } from "#domain/clock.ts";
+import { lookUp, lookUpEach, type Pause } from "#temporal/open-workflow.ts";
 import { byCarrier } from "./by-carrier.ts";
 import { unknownIn } from "./carrier-starter.ts";
 import { START_ENDS_MS } from "./starts.ts";

@@ -3,16 +3,16 @@
  * retried from memory and never causes another request.
  */
 import type { Logger } from "pino";
-import type { Timers } from "../../domain/clock.ts";
-import { type Batcher, createBatcher } from "../../database/batcher.ts";
-import { isDataError } from "../../database/errors.ts";
-import type { Pool } from "../../database/pool.ts";
+import type { Timers } from "#domain/clock.ts";
+import { type Batcher, createBatcher } from "#database/batcher.ts";
+import { isDataError } from "#database/errors.ts";
+import type { Pool } from "#database/pool.ts";
 import {
   type AttemptOutcome,
   type InFlightAttempt,
   recordInFlight,
   recordOutcomes,
-} from "../../database/repositories/webhooks/attempts.ts";
+} from "#database/repositories/webhooks/attempts.ts";
 
 const STATEMENT_ITEMS_MAX = 256;
 const STATEMENTS_IN_FLIGHT_MAX = 2;

@@ -1,8 +1,8 @@
 /** Signals workflows about changes to their deliveries. */
 import { type Client, WorkflowNotFoundError } from "@temporalio/client";
 import type { Logger } from "pino";
-import type { Timers } from "../../domain/clock.ts";
-import { attemptNowSignal, releaseSignal } from "../../../workflows/messages.ts";
+import type { Timers } from "#domain/clock.ts";
+import { attemptNowSignal, releaseSignal } from "#workflows/messages.ts";
 
 /** A delivery and the workflow that carries it, if any. */
 export interface Carried {

@@ -3,9 +3,9 @@
  * claimed until the sweep, so only starts that no retry can help are abandoned early.
  */
 import type { Logger } from "pino";
-import type { Timers } from "../../domain/clock.ts";
-import { Sleeper } from "../../runtime/sleeper.ts";
-import { NoAnswerError, within } from "../../runtime/within.ts";
+import type { Timers } from "#domain/clock.ts";
+import { Sleeper } from "#runtime/sleeper.ts";
+import { NoAnswerError, within } from "#runtime/within.ts";
 
 const IN_FLIGHT_MAX = 8;
 const PAUSE_FIRST_MS = 100;

@@ -1,9 +1,9 @@
 /** Targets of first attempts in memory, so that a hand-over reads no endpoint (decision 42). */
-import { type Batcher, createBatcher } from "../../database/batcher.ts";
-import type { Pool } from "../../database/pool.ts";
-import { loadTargets, type Target } from "../../database/repositories/webhooks/targets.ts";
-import type { Timers } from "../../domain/clock.ts";
-import { putBounded } from "../../domain/bounded-map.ts";
+import { type Batcher, createBatcher } from "#database/batcher.ts";
+import type { Pool } from "#database/pool.ts";
+import { loadTargets, type Target } from "#database/repositories/webhooks/targets.ts";
+import type { Timers } from "#domain/clock.ts";
+import { putBounded } from "#domain/bounded-map.ts";
 
 /** Each takes some 2 KiB. */
 const TARGETS_MAX = 5_000;

@@ -1,6 +1,6 @@
 /** Operations of tenants on their catalogue of event types. */
 import { createHash } from "node:crypto";
-import type { Pool, Queryable } from "../../database/pool.ts";
+import type { Pool, Queryable } from "#database/pool.ts";
 import {
   addSchema,
   deleteEventType,
@@ -14,12 +14,12 @@ import {
   type SchemaRow,
   updateEventType,
   useSchema,
-} from "../../database/repositories/endpoints/event-types.ts";
-import type { TenantAndType } from "../../database/repositories/webhooks/matches.ts";
-import { tenantTransaction } from "../../database/transaction.ts";
-import type { Clock } from "../../domain/clock.ts";
-import { parseExactJson } from "../../domain/decimal.ts";
-import { createSlidingWindow } from "../../domain/sliding-window.ts";
+} from "#database/repositories/endpoints/event-types.ts";
+import type { TenantAndType } from "#database/repositories/webhooks/matches.ts";
+import { tenantTransaction } from "#database/transaction.ts";
+import type { Clock } from "#domain/clock.ts";
+import { parseExactJson } from "#domain/decimal.ts";
+import { createSlidingWindow } from "#domain/sliding-window.ts";
 import {
   type FieldProblem,
   found,
@@ -27,7 +27,7 @@ import {
   SignetError,
   tooManyRequests,
   validationFailed,
-} from "../../domain/errors.ts";
+} from "#domain/errors.ts";
 import { SCHEMA_MAX } from "./schema-gate.ts";
 import { compileSchema, schemaProblems } from "./schema-validator.ts";
 

@@ -1,6 +1,6 @@
 /** The keywords of JSON Schema Core that apply subschemas, and what they say of evaluated members and items. */
-import type { JsonNumber } from "../../domain/decimal.ts";
-import { isJsonObject } from "../../domain/json-equality.ts";
+import type { JsonNumber } from "#domain/decimal.ts";
+import { isJsonObject } from "#domain/json-equality.ts";
 import type { Pattern } from "./patterns.ts";
 import { lengthOf } from "./schema-assertions.ts";
 import { type Check, type Run, Seen } from "./schema-run.ts";

@@ -1,6 +1,6 @@
 /** The keywords of JSON Schema Validation: each compares a value with a constant. Formats are annotations. */
-import { compareNumbers, Decimal, isJsonNumber, type JsonNumber, multipleOf } from "../../domain/decimal.ts";
-import { isJsonObject, isSameJson } from "../../domain/json-equality.ts";
+import { compareNumbers, Decimal, isJsonNumber, type JsonNumber, multipleOf } from "#domain/decimal.ts";
+import { isJsonObject, isSameJson } from "#domain/json-equality.ts";
 import type { Pattern } from "./patterns.ts";
 import type { Check, Run } from "./schema-run.ts";
 

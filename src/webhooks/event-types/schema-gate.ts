@@ -3,9 +3,9 @@
  * references out of the document and the keywords that move them ($id, $anchor, $dynamicRef). It also rejects
  * reference loops that consume nothing.
  */
-import { compareNumbers, isJsonNumber } from "../../domain/decimal.ts";
-import { isJsonObject } from "../../domain/json-equality.ts";
-import type { FieldProblem } from "../../domain/errors.ts";
+import { compareNumbers, isJsonNumber } from "#domain/decimal.ts";
+import { isJsonObject } from "#domain/json-equality.ts";
+import type { FieldProblem } from "#domain/errors.ts";
 import { isWhole, TYPE_NAMES } from "./schema-assertions.ts";
 
 /** Maximum bytes of a schema's JSON. */

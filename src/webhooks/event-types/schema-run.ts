@@ -1,5 +1,5 @@
 /** State of one check of an event's `data` with a schema. */
-import type { FieldProblem } from "../../domain/errors.ts";
+import type { FieldProblem } from "#domain/errors.ts";
 
 /**
  * Maximum steps per evaluation. A step is a visit of one subschema to one value, a member of a list, or 64

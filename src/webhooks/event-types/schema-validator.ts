@@ -4,7 +4,7 @@
  * checks of its keywords. Regular expressions run in linear time (RE2). An evaluation that runs out of steps is a
  * rejection.
  */
-import type { FieldProblem } from "../../domain/errors.ts";
+import type { FieldProblem } from "#domain/errors.ts";
 import { newPattern, type Pattern, PatternProblem, storedPattern } from "./patterns.ts";
 import { APPLICATORS, type Sub, type Subs, UNEVALUATED } from "./schema-applicators.ts";
 import { ASSERTIONS, matching } from "./schema-assertions.ts";

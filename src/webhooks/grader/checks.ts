@@ -4,9 +4,9 @@
  */
 import { buildEnvelope } from "../sending/envelope.ts";
 import type { Signer, EndpointSecrets } from "../sending/signer.ts";
-import { newId, type RandomBytes } from "../../domain/ids.ts";
-import { signDelivery } from "../../lib/receiver/sign.ts";
-import { generateSecret } from "../../lib/receiver/secret.ts";
+import { newId, type RandomBytes } from "#domain/ids.ts";
+import { signDelivery } from "#lib/receiver/sign.ts";
+import { generateSecret } from "#lib/receiver/secret.ts";
 
 /** Event type of all grading requests, so that receivers can ignore them in their work. */
 const GRADE_EVENT_TYPE = "signet.grade";

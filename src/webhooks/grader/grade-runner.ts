@@ -3,7 +3,7 @@
  * another one repeats it, at most twice. Then it ends as FAILED, so no grade stays open forever.
  */
 import type { Logger } from "pino";
-import type { Pool } from "../../database/pool.ts";
+import type { Pool } from "#database/pool.ts";
 import {
   continueGrade,
   failLostGrades,
@@ -12,14 +12,14 @@ import {
   requeueGrade,
   takeGrade,
   type TakenGrade,
-} from "../../database/repositories/endpoints/endpoint-grades.ts";
-import type { EndpointTarget } from "../../database/repositories/stored-secrets.ts";
+} from "#database/repositories/endpoints/endpoint-grades.ts";
+import type { EndpointTarget } from "#database/repositories/stored-secrets.ts";
 import type { HttpSender } from "../sending/http-sender.ts";
 import type { OpenSecrets } from "../sending/open-secrets.ts";
 import type { ReceiverAccess } from "../sending/receiver-access.ts";
 import type { Signer } from "../sending/signer.ts";
-import type { GuardedClock, Timers } from "../../domain/clock.ts";
-import type { RandomBytes } from "../../domain/ids.ts";
+import type { GuardedClock, Timers } from "#domain/clock.ts";
+import type { RandomBytes } from "#domain/ids.ts";
 import { type GradeLimits, GRADE_LIMITS, gradeReceiver } from "./grade.ts";
 
 const AT_ONCE_MAX = 4;

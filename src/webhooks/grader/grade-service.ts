@@ -1,5 +1,5 @@
 /** Operations of tenants on grades: request one, and read the results. */
-import type { Pool } from "../../database/pool.ts";
+import type { Pool } from "#database/pool.ts";
 import {
   findGrade,
   type Grade,
@@ -8,13 +8,13 @@ import {
   insertGrade,
   listGrades,
   trimGrades,
-} from "../../database/repositories/endpoints/endpoint-grades.ts";
-import { findEndpoint, lockEndpoint } from "../../database/repositories/endpoints/endpoints.ts";
-import { tenantTransaction } from "../../database/transaction.ts";
-import type { Clock } from "../../domain/clock.ts";
-import { newId, type RandomBytes } from "../../domain/ids.ts";
+} from "#database/repositories/endpoints/endpoint-grades.ts";
+import { findEndpoint, lockEndpoint } from "#database/repositories/endpoints/endpoints.ts";
+import { tenantTransaction } from "#database/transaction.ts";
+import type { Clock } from "#domain/clock.ts";
+import { newId, type RandomBytes } from "#domain/ids.ts";
 import { notOfStream } from "../endpoints/endpoint-service.ts";
-import { found, noSuch, SignetError, tooManyRequests } from "../../domain/errors.ts";
+import { found, noSuch, SignetError, tooManyRequests } from "#domain/errors.ts";
 
 /** Per endpoint. */
 const GRADES_PER_HOUR = 12;

@@ -4,9 +4,9 @@
  */
 import type { HttpSender, SendResult } from "../sending/http-sender.ts";
 import type { Signer } from "../sending/signer.ts";
-import type { Clock } from "../../domain/clock.ts";
-import type { AttemptError } from "../../domain/delivery.ts";
-import type { RandomBytes } from "../../domain/ids.ts";
+import type { Clock } from "#domain/clock.ts";
+import type { AttemptError } from "#domain/delivery.ts";
+import type { RandomBytes } from "#domain/ids.ts";
 import { CHECK_NAMES, type CheckName, Checks, type GradeRequest, type GradeSubject } from "./checks.ts";
 import { COST, type FindingCode, FINDINGS, HOW_TO_OBSERVE, type Severity } from "./findings.ts";
 import { judge, REPETITIONS, rootOf, RULES, saysProcessed } from "./judge.ts";

@@ -1,5 +1,5 @@
 /** Evaluates the response to a check. */
-import type { AttemptError } from "../../domain/delivery.ts";
+import type { AttemptError } from "#domain/delivery.ts";
 import type { CheckName } from "./checks.ts";
 import type { FindingCode } from "./findings.ts";
 

@@ -1,11 +1,11 @@
 /** Keeps the tenants' content keys for ingest. */
 import type { KeyObject } from "node:crypto";
-import type { Keyring } from "../../crypto/keyring.ts";
-import type { Queryable } from "../../database/pool.ts";
-import { findDataKeys } from "../../database/repositories/data-keys.ts";
-import { putBounded } from "../../domain/bounded-map.ts";
-import type { Clock } from "../../domain/clock.ts";
-import { SignetError } from "../../domain/errors.ts";
+import type { Keyring } from "#crypto/keyring.ts";
+import type { Queryable } from "#database/pool.ts";
+import { findDataKeys } from "#database/repositories/data-keys.ts";
+import { putBounded } from "#domain/bounded-map.ts";
+import type { Clock } from "#domain/clock.ts";
+import { SignetError } from "#domain/errors.ts";
 
 /** Each takes some 300 bytes, with the tenant's id. */
 const ROOTS_MAX = 20_000;

@@ -8,13 +8,13 @@ import {
   openContentBytes,
   sealBeside,
   sealContent,
-} from "../../crypto/content.ts";
-import { envelopeAad } from "../../crypto/envelope.ts";
-import type { Keyring } from "../../crypto/keyring.ts";
-import type { Queryable } from "../../database/pool.ts";
-import { findDataKey } from "../../database/repositories/data-keys.ts";
-import type { LoadedDelivery } from "../../database/repositories/webhooks/attempts.ts";
-import type { RandomBytes } from "../../domain/ids.ts";
+} from "#crypto/content.ts";
+import { envelopeAad } from "#crypto/envelope.ts";
+import type { Keyring } from "#crypto/keyring.ts";
+import type { Queryable } from "#database/pool.ts";
+import { findDataKey } from "#database/repositories/data-keys.ts";
+import type { LoadedDelivery } from "#database/repositories/webhooks/attempts.ts";
+import type { RandomBytes } from "#domain/ids.ts";
 
 /** Random bytes stored with a response. */
 const IV_BYTES = 12;

@@ -3,9 +3,9 @@
  * and Outpost. A filter never runs as code or as a regular expression. It reads only members that the event itself
  * has, and the steps of each evaluation are limited (docs/decisions/0015).
  */
-import { compareNumbers, isJsonNumber } from "../../domain/decimal.ts";
-import { isJsonObject, isSameJson } from "../../domain/json-equality.ts";
-import type { FieldProblem } from "../../domain/errors.ts";
+import { compareNumbers, isJsonNumber } from "#domain/decimal.ts";
+import { isJsonObject, isSameJson } from "#domain/json-equality.ts";
+import type { FieldProblem } from "#domain/errors.ts";
 
 /** Maximum bytes of a filter's JSON. */
 export const FILTER_MAX = 4_096;

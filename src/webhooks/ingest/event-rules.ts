@@ -5,23 +5,23 @@
  * the key of the current rules, and returns events that were checked by other rules. So the rules are exact in every
  * process, and events without rules cost nothing.
  */
-import type { Pool } from "../../database/pool.ts";
-import { findSchemaText } from "../../database/repositories/endpoints/event-types.ts";
+import type { Pool } from "#database/pool.ts";
+import { findSchemaText } from "#database/repositories/endpoints/event-types.ts";
 import {
   type EndpointFilter,
   listFilters,
   type MatchedType,
   type TenantAndType,
-} from "../../database/repositories/webhooks/matches.ts";
-import { WeighedMap } from "../../domain/bounded-map.ts";
-import { parseExactJson } from "../../domain/decimal.ts";
-import type { FieldProblem, SignetError } from "../../domain/errors.ts";
+} from "#database/repositories/webhooks/matches.ts";
+import { WeighedMap } from "#domain/bounded-map.ts";
+import { parseExactJson } from "#domain/decimal.ts";
+import type { FieldProblem, SignetError } from "#domain/errors.ts";
 import { compileSchema, type CheckData } from "../event-types/schema-validator.ts";
-import { rateLimited } from "../../http/rate-limits/rate-limited.ts";
-import { nextTurn, Slices } from "../../runtime/slices.ts";
+import { rateLimited } from "#http/rate-limits/rate-limited.ts";
+import { nextTurn, Slices } from "#runtime/slices.ts";
 import { compileFilter, type EventFilter, type FilteredEvent, stepsOfEvent } from "./event-filter.ts";
 import { createTenantReads } from "./tenant-reads.ts";
-import type { Timers } from "../../domain/clock.ts";
+import type { Timers } from "#domain/clock.ts";
 
 /** Maximum characters of cached rules, for all tenants: of the filters and the schema of each type. */
 const RULES_SIZE_MAX = 8_388_608;

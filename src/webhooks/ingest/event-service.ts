@@ -1,25 +1,25 @@
 /** Operations of tenants on accepted events: reading them and erasing their content. */
-import { appendEntry, type By } from "../../compliance/append-entry.ts";
-import type { Keyring } from "../../crypto/keyring.ts";
-import type { Pool, Queryable } from "../../database/pool.ts";
+import { appendEntry, type By } from "#compliance/append-entry.ts";
+import type { Keyring } from "#crypto/keyring.ts";
+import type { Pool, Queryable } from "#database/pool.ts";
 import {
   cancelDeliveriesOf,
   type CancelledDelivery,
   destroyAnswersTo,
   destroyContent,
-} from "../../database/repositories/webhooks/content-erasure.ts";
+} from "#database/repositories/webhooks/content-erasure.ts";
 import {
   type EventFilter,
   findEvent,
   findEvents,
   listEvents,
   type StoredEvent,
-} from "../../database/repositories/webhooks/events.ts";
-import { type BoundedRows, withinPage } from "../../database/repositories/page.ts";
-import { tenantTransaction } from "../../database/transaction.ts";
-import type { Clock } from "../../domain/clock.ts";
-import type { RandomBytes } from "../../domain/ids.ts";
-import { found } from "../../domain/errors.ts";
+} from "#database/repositories/webhooks/events.ts";
+import { type BoundedRows, withinPage } from "#database/repositories/page.ts";
+import { tenantTransaction } from "#database/transaction.ts";
+import type { Clock } from "#domain/clock.ts";
+import type { RandomBytes } from "#domain/ids.ts";
+import { found } from "#domain/errors.ts";
 import { findContentRoot, openEventContent } from "./event-content.ts";
 import type { Releaser } from "../engine/release.ts";
 

@@ -2,8 +2,8 @@
  * Hand-over at the insert (decision 42): if a worker runs in the same process, the insert of events writes the claim of
  * their deliveries, and the first attempts leave once it has been committed. No claim reads them again.
  */
-import type { InsertResult, NewDelivery, NewEvent } from "../../database/repositories/webhooks/events.ts";
-import type { HandedDeliveries } from "../../database/repositories/webhooks/handed-deliveries.ts";
+import type { InsertResult, NewDelivery, NewEvent } from "#database/repositories/webhooks/events.ts";
+import type { HandedDeliveries } from "#database/repositories/webhooks/handed-deliveries.ts";
 
 /** A delivery that is about to be inserted, and its event. */
 export interface OfferedDelivery {

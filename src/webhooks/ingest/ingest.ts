@@ -3,29 +3,25 @@
  * Once it has resolved, nothing may be lost, whatever crashes.
  */
 import type { KeyObject } from "node:crypto";
-import type { Pool } from "../../database/pool.ts";
-import { type Batcher, createBatcher } from "../../database/batcher.ts";
+import type { Pool } from "#database/pool.ts";
+import { type Batcher, createBatcher } from "#database/batcher.ts";
 import {
   type EventKey,
   findEvent,
   insertEvents,
   type InsertTimes,
   type NewEvent,
-} from "../../database/repositories/webhooks/events.ts";
-import type { Expected, MatchedType } from "../../database/repositories/webhooks/matches.ts";
-import {
-  findIdempotencyKey,
-  freeIdempotencyKey,
-  type TakenKey,
-} from "../../database/repositories/idempotency.ts";
-import type { Clock, Timers } from "../../domain/clock.ts";
-import { newId, type RandomBytes } from "../../domain/ids.ts";
-import { SignetError, validationFailed } from "../../domain/errors.ts";
-import { ERROR_DESCRIPTIONS } from "../../http/error-descriptions.ts";
-import { rateLimited } from "../../http/rate-limits/rate-limited.ts";
-import { metrics } from "../../observability/metrics.ts";
-import { tracer } from "../../observability/tracing.ts";
-import { IDEMPOTENCY_MS } from "../../domain/idempotency.ts";
+} from "#database/repositories/webhooks/events.ts";
+import type { Expected, MatchedType } from "#database/repositories/webhooks/matches.ts";
+import { findIdempotencyKey, freeIdempotencyKey, type TakenKey } from "#database/repositories/idempotency.ts";
+import type { Clock, Timers } from "#domain/clock.ts";
+import { newId, type RandomBytes } from "#domain/ids.ts";
+import { SignetError, validationFailed } from "#domain/errors.ts";
+import { ERROR_DESCRIPTIONS } from "#http/error-descriptions.ts";
+import { rateLimited } from "#http/rate-limits/rate-limited.ts";
+import { metrics } from "#observability/metrics.ts";
+import { tracer } from "#observability/tracing.ts";
+import { IDEMPOTENCY_MS } from "#domain/idempotency.ts";
 import type { ContentKeys } from "./content-keys.ts";
 import { sealNewContents } from "./event-content.ts";
 import type { HandOver } from "./hand-over.ts";

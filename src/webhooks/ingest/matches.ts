@@ -1,10 +1,10 @@
 /** What ingest remembers of the endpoints of each tenant and type. */
-import type { Pool } from "../../database/pool.ts";
-import { matchEndpoints, type MatchedType } from "../../database/repositories/webhooks/matches.ts";
-import { WeighedMap } from "../../domain/bounded-map.ts";
+import type { Pool } from "#database/pool.ts";
+import { matchEndpoints, type MatchedType } from "#database/repositories/webhooks/matches.ts";
+import { WeighedMap } from "#domain/bounded-map.ts";
 import { placeOf, rulesKey } from "./event-rules.ts";
 import { createTenantReads } from "./tenant-reads.ts";
-import type { Timers } from "../../domain/clock.ts";
+import type { Timers } from "#domain/clock.ts";
 
 /** Endpoints that are remembered, of some 200 bytes each. */
 const ENDPOINTS_MAX = 200_000;

@@ -1,21 +1,21 @@
 /** Publishes the service's own events to the endpoints of the tenant concerned. */
-import type { Keyring } from "../../crypto/keyring.ts";
-import type { Queryable } from "../../database/pool.ts";
-import { findDataKeys } from "../../database/repositories/data-keys.ts";
-import { insertEvents } from "../../database/repositories/webhooks/events.ts";
+import type { Keyring } from "#crypto/keyring.ts";
+import type { Queryable } from "#database/pool.ts";
+import { findDataKeys } from "#database/repositories/data-keys.ts";
+import { insertEvents } from "#database/repositories/webhooks/events.ts";
 import {
   listFilters,
   matchEndpoints,
   type MatchingEndpoint,
-} from "../../database/repositories/webhooks/matches.ts";
-import { actAs } from "../../database/transaction.ts";
-import type { Clock } from "../../domain/clock.ts";
-import { parseExactJson } from "../../domain/decimal.ts";
-import type { OwnEventType } from "../../domain/own-event-types.ts";
-import { newId, type RandomBytes } from "../../domain/ids.ts";
+} from "#database/repositories/webhooks/matches.ts";
+import { actAs } from "#database/transaction.ts";
+import type { Clock } from "#domain/clock.ts";
+import { parseExactJson } from "#domain/decimal.ts";
+import type { OwnEventType } from "#domain/own-event-types.ts";
+import { newId, type RandomBytes } from "#domain/ids.ts";
 import { sealNewContents } from "./event-content.ts";
 import { refusingEndpoints, shareFilters } from "./event-rules.ts";
-import { IDEMPOTENCY_MS } from "../../domain/idempotency.ts";
+import { IDEMPOTENCY_MS } from "#domain/idempotency.ts";
 
 interface OwnEventContent {
   readonly tenantId: string;

@@ -3,11 +3,11 @@
  * written before the first event of that hour is accepted. Each API process keeps its own memory and writes its own
  * entries. Nothing is published without an entry.
  */
-import { appendEntry } from "../../compliance/append-entry.ts";
-import type { EntrySources } from "../../compliance/entry.ts";
-import type { Pool } from "../../database/pool.ts";
-import { tenantTransaction } from "../../database/transaction.ts";
-import { putBounded } from "../../domain/bounded-map.ts";
+import { appendEntry } from "#compliance/append-entry.ts";
+import type { EntrySources } from "#compliance/entry.ts";
+import type { Pool } from "#database/pool.ts";
+import { tenantTransaction } from "#database/transaction.ts";
+import { putBounded } from "#domain/bounded-map.ts";
 
 const HOUR_MS = 3_600_000;
 /** Maximum number of cached pairs. An evicted pair is logged again. */

@@ -1,8 +1,8 @@
 /** Reads of ingest that each concern one tenant, and leave connections to commits. */
-import { createBatcher } from "../../database/batcher.ts";
-import type { Timers } from "../../domain/clock.ts";
-import type { Pool } from "../../database/pool.ts";
-import type { TenantAndType } from "../../database/repositories/webhooks/matches.ts";
+import { createBatcher } from "#database/batcher.ts";
+import type { Timers } from "#domain/clock.ts";
+import type { Pool } from "#database/pool.ts";
+import type { TenantAndType } from "#database/repositories/webhooks/matches.ts";
 
 /** There are two kinds of such reads. With a third of the connections each, the last third is left to commits. */
 const SHARE = 1 / 3;

@@ -2,7 +2,7 @@
  * Endpoints that this process reached or failed to reach since it last wrote to the database. A delivery costs two
  * map entries. Deliveries of several seconds share one statement.
  */
-import { putBounded } from "../../domain/bounded-map.ts";
+import { putBounded } from "#domain/bounded-map.ts";
 
 const ENDPOINTS_MAX = 50_000;
 

@@ -2,7 +2,7 @@
  * Endpoints that were recently slow or failing. Their deliveries take the slow lane, so that a hanging receiver uses
  * only its own slots. Bounded. The caller passes the time.
  */
-import { putBounded } from "../../domain/bounded-map.ts";
+import { putBounded } from "#domain/bounded-map.ts";
 
 /** An endpoint counts as slow for this long after its last slow or failed attempt. */
 const SLOW_MS = 60_000;

@@ -2,7 +2,7 @@
  * Limits the attempts per second to an endpoint that fails or is slow, however fast it refuses them. Without this
  * limit, one receiver that is down takes every core from all other deliveries. The caller passes the time.
  */
-import { putBounded } from "../../domain/bounded-map.ts";
+import { putBounded } from "#domain/bounded-map.ts";
 
 /** Longest wait of a run inside its activity. Temporal's timers cover longer waits. */
 export const PACE_WAIT_MAX_MS = 1_000;

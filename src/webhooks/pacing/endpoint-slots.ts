@@ -3,8 +3,8 @@
  * within a second. Otherwise it returns later: after its queue position times the request duration. Returning
  * attempts go first, so that new ones cannot starve them.
  */
-import type { Timers } from "../../domain/clock.ts";
-import { putBounded } from "../../domain/bounded-map.ts";
+import type { Timers } from "#domain/clock.ts";
+import { putBounded } from "#domain/bounded-map.ts";
 
 /** Longest wait for a slot, in milliseconds. Temporal's timers cover longer waits. */
 const WAIT_MAX_MS = 1_000;

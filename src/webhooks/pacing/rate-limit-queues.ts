@@ -3,11 +3,11 @@
  * (docs/decisions/0019). Until then, its delivery waits in its workflow. The workflow passes the reservation to the
  * activity, so any worker can honour it. The caller passes the time.
  */
-import type { TurnRequest, Turn } from "../../database/repositories/webhooks/rate-limit-turns.ts";
-import { createBatcher } from "../../database/batcher.ts";
-import { putBounded } from "../../domain/bounded-map.ts";
-import type { Clock, Timers } from "../../domain/clock.ts";
-import type { Reservation } from "../../domain/reservation.ts";
+import type { TurnRequest, Turn } from "#database/repositories/webhooks/rate-limit-turns.ts";
+import { createBatcher } from "#database/batcher.ts";
+import { putBounded } from "#domain/bounded-map.ts";
+import type { Clock, Timers } from "#domain/clock.ts";
+import type { Reservation } from "#domain/reservation.ts";
 
 /** Longest wait of an attempt inside its activity. Temporal's timers cover longer waits. */
 export const RATE_LIMIT_WAIT_MAX_MS = 2_000;

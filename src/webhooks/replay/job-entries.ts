@@ -1,8 +1,8 @@
 /** Entries of replay jobs in the compliance log: one when a job begins, one when it ends. */
-import { appendEntry, type By } from "../../compliance/append-entry.ts";
-import type { EntrySources } from "../../compliance/entry.ts";
-import type { Queryable } from "../../database/pool.ts";
-import type { ReplayJob } from "../../database/repositories/webhooks/replay-jobs.ts";
+import { appendEntry, type By } from "#compliance/append-entry.ts";
+import type { EntrySources } from "#compliance/entry.ts";
+import type { Queryable } from "#database/pool.ts";
+import type { ReplayJob } from "#database/repositories/webhooks/replay-jobs.ts";
 
 async function log(
   db: Queryable,

@@ -1,16 +1,13 @@
 /** Finds the events that an endpoint has missed. */
-import type { Keyring } from "../../crypto/keyring.ts";
-import type { Queryable } from "../../database/pool.ts";
-import { findEndpoint, type Endpoint } from "../../database/repositories/endpoints/endpoints.ts";
-import {
-  findMissedEvents,
-  type MissedEvent,
-} from "../../database/repositories/webhooks/missing-deliveries.ts";
-import { parseExactJson } from "../../domain/decimal.ts";
+import type { Keyring } from "#crypto/keyring.ts";
+import type { Queryable } from "#database/pool.ts";
+import { findEndpoint, type Endpoint } from "#database/repositories/endpoints/endpoints.ts";
+import { findMissedEvents, type MissedEvent } from "#database/repositories/webhooks/missing-deliveries.ts";
+import { parseExactJson } from "#domain/decimal.ts";
 import { findContentRoot, openEventContent } from "../ingest/event-content.ts";
 import { readFilter } from "../ingest/event-rules.ts";
-import { Slices } from "../../runtime/slices.ts";
-import { found, SignetError } from "../../domain/errors.ts";
+import { Slices } from "#runtime/slices.ts";
+import { found, SignetError } from "#domain/errors.ts";
 
 /** Events read at a time, and decrypted at a time if there is a filter. */
 const CHUNK = 2_000;

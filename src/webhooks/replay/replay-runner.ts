@@ -1,15 +1,15 @@
 /** Runs replay jobs in the worker, page by page. Each page and its job's row share a transaction. */
 import type { Logger } from "pino";
-import type { EntrySources } from "../../compliance/entry.ts";
-import type { Actor } from "../../compliance/entry-types.ts";
-import type { Pool, Queryable } from "../../database/pool.ts";
-import { makeMissingPage } from "../../database/repositories/webhooks/missing-deliveries.ts";
+import type { EntrySources } from "#compliance/entry.ts";
+import type { Actor } from "#compliance/entry-types.ts";
+import type { Pool, Queryable } from "#database/pool.ts";
+import { makeMissingPage } from "#database/repositories/webhooks/missing-deliveries.ts";
 import {
   replayPageOfDeliveries,
   type ReplayedPage,
   type ReplayResult,
-} from "../../database/repositories/webhooks/replay-items.ts";
-import { type Listing, listItems } from "../../database/repositories/webhooks/replay-listing.ts";
+} from "#database/repositories/webhooks/replay-items.ts";
+import { type Listing, listItems } from "#database/repositories/webhooks/replay-listing.ts";
 import {
   advanceReplayJob,
   changeReplayJob,
@@ -17,8 +17,8 @@ import {
   lockReplayJob,
   type ReplayJob,
   touchReplayJob,
-} from "../../database/repositories/webhooks/replay-jobs.ts";
-import { transaction } from "../../database/transaction.ts";
+} from "#database/repositories/webhooks/replay-jobs.ts";
+import { transaction } from "#database/transaction.ts";
 import type { Releaser } from "../engine/release.ts";
 import { logJobEnd } from "./job-entries.ts";
 

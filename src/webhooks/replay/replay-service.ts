@@ -1,9 +1,9 @@
 /** Replay jobs for tenants: create, read, pause, resume and cancel. */
 import type { Logger } from "pino";
-import type { By } from "../../compliance/append-entry.ts";
-import type { EntrySources } from "../../compliance/entry.ts";
-import type { Keyring } from "../../crypto/keyring.ts";
-import type { Pool, Queryable } from "../../database/pool.ts";
+import type { By } from "#compliance/append-entry.ts";
+import type { EntrySources } from "#compliance/entry.ts";
+import type { Keyring } from "#crypto/keyring.ts";
+import type { Pool, Queryable } from "#database/pool.ts";
 import {
   countOutcomes,
   type Counted,
@@ -18,12 +18,12 @@ import {
   type ReplayOutcome,
   type SelectionAtOnce,
   type StatesSelection,
-} from "../../database/repositories/webhooks/replay-items.ts";
+} from "#database/repositories/webhooks/replay-items.ts";
 import {
   LISTED_BEFORE_ANSWER,
   type Listing,
   listItems,
-} from "../../database/repositories/webhooks/replay-listing.ts";
+} from "#database/repositories/webhooks/replay-listing.ts";
 import {
   changeReplayJob,
   countOpenJobs,
@@ -32,13 +32,13 @@ import {
   listReplayJobs,
   type ReplayJob,
   settleNewJob,
-} from "../../database/repositories/webhooks/replay-jobs.ts";
-import { insertMissingItems } from "../../database/repositories/webhooks/missing-deliveries.ts";
-import type { RowPage } from "../../database/repositories/page.ts";
-import { tenantHeld } from "../../database/repositories/tenants.ts";
-import { tenantTransaction } from "../../database/transaction.ts";
-import { newId } from "../../domain/ids.ts";
-import { found, SignetError } from "../../domain/errors.ts";
+} from "#database/repositories/webhooks/replay-jobs.ts";
+import { insertMissingItems } from "#database/repositories/webhooks/missing-deliveries.ts";
+import type { RowPage } from "#database/repositories/page.ts";
+import { tenantHeld } from "#database/repositories/tenants.ts";
+import { tenantTransaction } from "#database/transaction.ts";
+import { newId } from "#domain/ids.ts";
+import { found, SignetError } from "#domain/errors.ts";
 import { logJobEnd, logJobStart } from "./job-entries.ts";
 import { findMissing, type MissingSelection } from "./missing.ts";
 import type { ReplayStarter } from "./replay-starter.ts";

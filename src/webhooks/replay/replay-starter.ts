@@ -2,7 +2,7 @@
  * Starts the workflow of a replay job, or makes it check its row. The job's row is written first. The API after its
  * commit and the worker's sweep therefore reach the same run.
  */
-import { ATTEMPT_MAX } from "../../domain/retry-schedule.ts";
+import { ATTEMPT_MAX } from "#domain/retry-schedule.ts";
 import { type Client, WorkflowExecutionAlreadyStartedError } from "@temporalio/client";
 import {
   type ReplayInput,
@@ -11,9 +11,9 @@ import {
   SEARCH_ATTRIBUTES,
   TASK_QUEUES,
   WORKFLOW_TYPES,
-} from "../../../workflows/messages.ts";
-import type { ReplayJob } from "../../database/repositories/webhooks/replay-jobs.ts";
-import { signalOpen } from "../../temporal/open-workflow.ts";
+} from "#workflows/messages.ts";
+import type { ReplayJob } from "#database/repositories/webhooks/replay-jobs.ts";
+import { signalOpen } from "#temporal/open-workflow.ts";
 
 export interface ReplayStarter {
   /**

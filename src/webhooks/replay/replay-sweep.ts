@@ -1,13 +1,13 @@
 /** Starts replay jobs that were created or resumed while Temporal was unavailable. */
 import type { Logger } from "pino";
-import type { EntrySources } from "../../compliance/entry.ts";
-import type { Pool } from "../../database/pool.ts";
+import type { EntrySources } from "#compliance/entry.ts";
+import type { Pool } from "#database/pool.ts";
 import {
   changeReplayJob,
   type ReplayJob,
   takeSilentJobs,
-} from "../../database/repositories/webhooks/replay-jobs.ts";
-import { transaction } from "../../database/transaction.ts";
+} from "#database/repositories/webhooks/replay-jobs.ts";
+import { transaction } from "#database/transaction.ts";
 import { logJobEnd } from "./job-entries.ts";
 import type { ReplayStarter } from "./replay-starter.ts";
 

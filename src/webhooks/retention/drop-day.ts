@@ -1,6 +1,6 @@
 /** Drops a day beside traffic (decision 41). */
-import { giveWay, type Patience } from "../../database/errors.ts";
-import type { Queryable } from "../../database/pool.ts";
+import { giveWay, type Patience } from "#database/errors.ts";
+import type { Queryable } from "#database/pool.ts";
 import {
   beginDayDrop,
   copyOpenRows,
@@ -8,9 +8,9 @@ import {
   excludeDroppedDay,
   listOpenRows,
   swapDay,
-} from "../../database/repositories/partitions.ts";
-import { metrics } from "../../observability/metrics.ts";
-import { EXPIRED_AT_ONCE, expireOverdue } from "../../database/repositories/webhooks/carriers.ts";
+} from "#database/repositories/partitions.ts";
+import { metrics } from "#observability/metrics.ts";
+import { EXPIRED_AT_ONCE, expireOverdue } from "#database/repositories/webhooks/carriers.ts";
 
 /** Rows of one transaction. */
 const ROWS_MAX = 1_000;

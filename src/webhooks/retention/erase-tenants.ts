@@ -3,7 +3,7 @@
  * interrupted at any point, repeated, and run concurrently.
  */
 import type { Logger } from "pino";
-import type { Pool } from "../../database/pool.ts";
+import type { Pool } from "#database/pool.ts";
 import {
   completeErasure,
   deleteTenantRows,
@@ -14,9 +14,9 @@ import {
   type ErasurePage,
   ERASURE_START,
   listErasedTenants,
-} from "../../database/repositories/tenant-erasure.ts";
+} from "#database/repositories/tenant-erasure.ts";
 import type { Releaser } from "../engine/release.ts";
-import type { Clock } from "../../domain/clock.ts";
+import type { Clock } from "#domain/clock.ts";
 
 const TENANTS_MAX = 10;
 const PAGE = 500;

@@ -1,22 +1,22 @@
 /** Removes old data, in steps that do not depend on each other. Whole days are dropped (decision 41). */
 import type { Logger } from "pino";
-import type { Patience } from "../../database/errors.ts";
-import type { Pool } from "../../database/pool.ts";
+import type { Patience } from "#database/errors.ts";
+import type { Pool } from "#database/pool.ts";
 import {
   dropClosedTables,
   dropCounts,
   partitionDays,
   purgeDefaults,
-} from "../../database/repositories/partitions.ts";
-import { forgetPingedHosts } from "../../database/repositories/endpoints/endpoint-verifications.ts";
-import { purgeTombstones } from "../../database/repositories/endpoints/endpoints.ts";
-import { forgetReplayItems, forgetReplayJobs } from "../../database/repositories/webhooks/replay-jobs.ts";
-import { forgetPolledSets } from "../../database/repositories/webhooks/ssf-streams.ts";
-import { forgetTokenRevocations } from "../../database/repositories/tokens/revocations.ts";
-import type { Clock, Timers } from "../../domain/clock.ts";
-import { DAY_MS, utcDay } from "../../domain/ids.ts";
-import { metrics } from "../../observability/metrics.ts";
-import { messageOf } from "../../runtime/thrown.ts";
+} from "#database/repositories/partitions.ts";
+import { forgetPingedHosts } from "#database/repositories/endpoints/endpoint-verifications.ts";
+import { purgeTombstones } from "#database/repositories/endpoints/endpoints.ts";
+import { forgetReplayItems, forgetReplayJobs } from "#database/repositories/webhooks/replay-jobs.ts";
+import { forgetPolledSets } from "#database/repositories/webhooks/ssf-streams.ts";
+import { forgetTokenRevocations } from "#database/repositories/tokens/revocations.ts";
+import type { Clock, Timers } from "#domain/clock.ts";
+import { DAY_MS, utcDay } from "#domain/ids.ts";
+import { metrics } from "#observability/metrics.ts";
+import { messageOf } from "#runtime/thrown.ts";
 import { dropDay, dropDetached } from "./drop-day.ts";
 
 /** How long a deleted endpoint leaves a tombstone (security decisions H): longer than any delivery lives. */

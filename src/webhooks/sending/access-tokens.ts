@@ -2,7 +2,7 @@
  * Access tokens for one receiver, by the OAuth 2.0 client credentials grant (RFC 6749, 4.4). Token requests go
  * through the sender, so the address policy applies to the token URL. Tokens are kept in memory only.
  */
-import type { Clock } from "../../domain/clock.ts";
+import type { Clock } from "#domain/clock.ts";
 import type { HttpSender } from "./http-sender.ts";
 
 /** Client credentials and their token endpoint. */

@@ -3,7 +3,7 @@
  * (server-side request forgery). It runs at registration, before each send, and at each connect with the address that
  * is actually used.
  */
-import { type AddressSet, type AddressWords, addressSet, addressWords } from "../../runtime/address-set.ts";
+import { type AddressSet, type AddressWords, addressSet, addressWords } from "#runtime/address-set.ts";
 import type { OwnTargets } from "./own-listeners.ts";
 import type { TargetUrl } from "./url-rules.ts";
 import { forbiddenUrl, parseTargetUrl } from "./url-rules.ts";

@@ -1,10 +1,10 @@
 /** Headers and authentication that a tenant may add to requests to its receiver. Secrets in them are write-only. */
 import { createPrivateKey, createPublicKey, type KeyObject, X509Certificate } from "node:crypto";
 import { createSecureContext } from "node:tls";
-import { envelopeAad } from "../../crypto/envelope.ts";
-import { type FieldProblem, validationFailed } from "../../domain/errors.ts";
-import { soundKey } from "../../lib/public-key.ts";
-import { messageOf } from "../../runtime/thrown.ts";
+import { envelopeAad } from "#crypto/envelope.ts";
+import { type FieldProblem, validationFailed } from "#domain/errors.ts";
+import { soundKey } from "#lib/public-key.ts";
+import { messageOf } from "#runtime/thrown.ts";
 
 /** Authentication with its secrets, as the tenant sends it and as the envelope stores it. */
 export type Authentication =

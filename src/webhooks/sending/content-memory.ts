@@ -2,11 +2,11 @@
  * Bounds the memory for large contents of this process and shares it fairly. A slow receiver keeps its bodies in
  * memory for up to ten seconds and must not block others.
  */
-import type { LoadedDelivery } from "../../database/repositories/webhooks/attempts.ts";
-import { createBatcher } from "../../database/batcher.ts";
-import type { Timers } from "../../domain/clock.ts";
-import type { Pool } from "../../database/pool.ts";
-import { type ContentKey, loadContents } from "../../database/repositories/webhooks/event-contents.ts";
+import type { LoadedDelivery } from "#database/repositories/webhooks/attempts.ts";
+import { createBatcher } from "#database/batcher.ts";
+import type { Timers } from "#domain/clock.ts";
+import type { Pool } from "#database/pool.ts";
+import { type ContentKey, loadContents } from "#database/repositories/webhooks/event-contents.ts";
 
 /** Bytes of sealed content. The request body holds each of them once more. */
 const HEALTHY_BYTES_MAX = 33_554_432;

@@ -1,7 +1,7 @@
 /** Turns a loaded delivery into a signed request (contract 6.3) and its outcome. */
-import type { LoadedDelivery } from "../../database/repositories/webhooks/attempts.ts";
-import type { Clock } from "../../domain/clock.ts";
-import type { AttemptError } from "../../domain/delivery.ts";
+import type { LoadedDelivery } from "#database/repositories/webhooks/attempts.ts";
+import type { Clock } from "#domain/clock.ts";
+import type { AttemptError } from "#domain/delivery.ts";
 import { buildEnvelope } from "./envelope.ts";
 import type { OpenDelivery } from "../ingest/event-content.ts";
 import type { HttpSender, SendRequest } from "./http-sender.ts";

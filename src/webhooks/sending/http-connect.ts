@@ -5,8 +5,8 @@
 import type { Socket } from "node:net";
 import { connect as connectTcp } from "node:net";
 import type { SecureContext } from "node:tls";
-import type { Timer, Timers } from "../../domain/clock.ts";
-import type { OutboundProxy } from "../../config/egress-settings.ts";
+import type { Timer, Timers } from "#domain/clock.ts";
+import type { OutboundProxy } from "#config/egress-settings.ts";
 import type { AddressPolicy } from "./address-policy.ts";
 import { openTunnel } from "./http-proxy.ts";
 import type { HostResolver } from "./http-resolver.ts";

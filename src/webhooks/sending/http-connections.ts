@@ -9,7 +9,7 @@
 import type { EventEmitter } from "node:events";
 import type { SecureContext } from "node:tls";
 import { Client } from "undici";
-import type { Clock } from "../../domain/clock.ts";
+import type { Clock } from "#domain/clock.ts";
 import type { ConnectDependencies } from "./http-connect.ts";
 import { openConnection } from "./http-connect.ts";
 import type { Keyed } from "./http-idle.ts";

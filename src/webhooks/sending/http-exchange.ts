@@ -7,7 +7,7 @@
  */
 import type { IncomingHttpHeaders } from "node:http";
 import type { Dispatcher } from "undici";
-import type { Clock, Timer, Timers } from "../../domain/clock.ts";
+import type { Clock, Timer, Timers } from "#domain/clock.ts";
 import { ConnectFailure } from "./http-tls.ts";
 
 /** Why no response headers came. `unsent`: the connection was gone, and certainly nothing was written. */

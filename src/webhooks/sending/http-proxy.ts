@@ -5,8 +5,8 @@
 import type { Socket } from "node:net";
 import { connect as connectTcp, isIP } from "node:net";
 import type { SecureContext } from "node:tls";
-import type { OutboundProxy } from "../../config/egress-settings.ts";
-import { InterimResponses } from "../../runtime/interim-responses.ts";
+import type { OutboundProxy } from "#config/egress-settings.ts";
+import { InterimResponses } from "#runtime/interim-responses.ts";
 import { ConnectFailure, encrypt, ignoreError, type Origin } from "./http-tls.ts";
 
 /** Limit of the proxy's response head, which may carry an explanation. */

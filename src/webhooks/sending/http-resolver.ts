@@ -1,6 +1,6 @@
 /** Resolves host names for the sender. */
 import { Resolver, lookup } from "node:dns/promises";
-import type { Timer, Timers } from "../../domain/clock.ts";
+import type { Timer, Timers } from "#domain/clock.ts";
 
 /** Returns every address of a host name; an empty list if there is none. Rejects if that is not known. */
 export type HostResolver = (hostname: string) => Promise<readonly string[]>;

@@ -1,6 +1,6 @@
 /** Reads what is kept of a receiver's response: text for the tenant, and the requested wait. */
-import { withoutSpace } from "../../http/list-header.ts";
-import { retryAfterMs } from "../../lib/retry-after.ts";
+import { withoutSpace } from "#http/list-header.ts";
+import { retryAfterMs } from "#lib/retry-after.ts";
 
 /** Maximum bytes of the kept body, both of the response and of the text made from it. */
 export const KEPT_BODY_BYTES = 4_096;

@@ -17,10 +17,10 @@ import {
   type SecureContextOptions,
 } from "node:tls";
 import { type Dispatcher, errors } from "undici";
-import type { Clock, Timers } from "../../domain/clock.ts";
-import type { AttemptError } from "../../domain/delivery.ts";
-import type { OutboundProxy } from "../../config/egress-settings.ts";
-import { acceptInterimResponses } from "../../runtime/interim-responses.ts";
+import type { Clock, Timers } from "#domain/clock.ts";
+import type { AttemptError } from "#domain/delivery.ts";
+import type { OutboundProxy } from "#config/egress-settings.ts";
+import { acceptInterimResponses } from "#runtime/interim-responses.ts";
 import type { AddressPolicy } from "./address-policy.ts";
 import { ConnectFailure } from "./http-tls.ts";
 import type { Connection, ConnectionStatistics, Connections } from "./http-connections.ts";

@@ -1,5 +1,5 @@
 /** Target URLs for the sender, checked by the address policy and parsed once. */
-import { SignetError } from "../../domain/errors.ts";
+import { SignetError } from "#domain/errors.ts";
 import type { AddressPolicy } from "./address-policy.ts";
 import type { Origin } from "./http-tls.ts";
 

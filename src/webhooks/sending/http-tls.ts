@@ -2,7 +2,7 @@
 import type { Socket } from "node:net";
 import type { SecureContext } from "node:tls";
 import { connect as connectTls } from "node:tls";
-import { checkServerIdentity } from "../../lib/server-identity.ts";
+import { checkServerIdentity } from "#lib/server-identity.ts";
 
 /** Target of a connection. */
 export interface Origin {

@@ -1,9 +1,9 @@
 /** Decrypts the secrets of an endpoint that sign now. */
-import type { Keyring } from "../../crypto/keyring.ts";
-import type { StoredSecret, StoredSecrets } from "../../database/repositories/stored-secrets.ts";
-import type { Clock } from "../../domain/clock.ts";
-import { signingVersions } from "../../domain/endpoint-secrets.ts";
-import { secretAad, signingKeyAad } from "../../crypto/endpoint-secret.ts";
+import type { Keyring } from "#crypto/keyring.ts";
+import type { StoredSecret, StoredSecrets } from "#database/repositories/stored-secrets.ts";
+import type { Clock } from "#domain/clock.ts";
+import { signingVersions } from "#domain/endpoint-secrets.ts";
+import { secretAad, signingKeyAad } from "#crypto/endpoint-secret.ts";
 import type { EndpointSecrets } from "./signer.ts";
 
 export interface SecretsOfEndpoint extends StoredSecrets {

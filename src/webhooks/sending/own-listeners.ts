@@ -1,10 +1,10 @@
 /** Addresses of this deployment, which are never targets of deliveries. */
 import { isIP } from "node:net";
 import { networkInterfaces } from "node:os";
-import type { Config } from "../../config/config.ts";
-import type { Clock } from "../../domain/clock.ts";
-import { formatListen } from "../../config/setting.ts";
-import type { ListenAddress } from "../../runtime/http-server.ts";
+import type { Config } from "#config/config.ts";
+import type { Clock } from "#domain/clock.ts";
+import { formatListen } from "#config/setting.ts";
+import type { ListenAddress } from "#runtime/http-server.ts";
 import type { HostResolver } from "./http-resolver.ts";
 
 /** How long resolved addresses of our own names are used, in milliseconds. */

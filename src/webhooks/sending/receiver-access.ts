@@ -2,12 +2,12 @@
  * Sends to endpoints with custom headers or authentication. Settings are decrypted once per version and worker. A new
  * version replaces the old one.
  */
-import type { StoredRequestSettings } from "../../database/repositories/endpoints/endpoint-authentications.ts";
-import { putBounded } from "../../domain/bounded-map.ts";
-import type { Clock, Timers } from "../../domain/clock.ts";
+import type { StoredRequestSettings } from "#database/repositories/endpoints/endpoint-authentications.ts";
+import { putBounded } from "#domain/bounded-map.ts";
+import type { Clock, Timers } from "#domain/clock.ts";
 import { type Authentication, authenticationAad } from "./authentication.ts";
 import { type AccessTokens, createAccessTokens } from "./access-tokens.ts";
-import { NoAnswerError, within } from "../../runtime/within.ts";
+import { NoAnswerError, within } from "#runtime/within.ts";
 import type { ClientIdentity, HttpSender, SendRequest, SendResult } from "./http-sender.ts";
 
 /** Endpoint of a request. */

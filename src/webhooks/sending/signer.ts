@@ -1,7 +1,7 @@
 /** Builds the headers of an outgoing delivery (contract 6.3) with the receiver library's `sign.ts`. */
-import type { GuardedClock } from "../../domain/clock.ts";
-import { signAsymmetric } from "../../lib/receiver/ed25519.ts";
-import { signDelivery } from "../../lib/receiver/sign.ts";
+import type { GuardedClock } from "#domain/clock.ts";
+import { signAsymmetric } from "#lib/receiver/ed25519.ts";
+import { signDelivery } from "#lib/receiver/sign.ts";
 import { SET_TYPE } from "../ssf/set.ts";
 
 /** Keys that sign an endpoint's requests at a given time. */

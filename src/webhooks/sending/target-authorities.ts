@@ -1,6 +1,6 @@
 /** The operator's own certificate authorities, for receivers on the premises. */
 import { readFileSync } from "node:fs";
-import { certificatesOf } from "../../http/mutual-tls/trust.ts";
+import { certificatesOf } from "#http/mutual-tls/trust.ts";
 
 /**
  * Loads a bundle of root certificates (PEM).

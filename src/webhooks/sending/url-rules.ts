@@ -5,7 +5,7 @@
  */
 import { isIP } from "node:net";
 import { domainToASCII, domainToUnicode } from "node:url";
-import { SignetError } from "../../domain/errors.ts";
+import { SignetError } from "#domain/errors.ts";
 
 /** Targets allowed in addition to public https hosts. */
 export interface UrlRules {

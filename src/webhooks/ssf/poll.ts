@@ -1,17 +1,17 @@
 /** Delivery of security event tokens by polling (RFC 8936). */
-import type { Pool } from "../../database/pool.ts";
+import type { Pool } from "#database/pool.ts";
 import {
   deletePolledSets,
   findStream,
   listPolledSets,
   type PolledSet,
   type Stream,
-} from "../../database/repositories/webhooks/ssf-streams.ts";
-import type { Keyring } from "../../crypto/keyring.ts";
-import { tenantRead, tenantTransaction } from "../../database/transaction.ts";
-import type { Clock } from "../../domain/clock.ts";
-import { found } from "../../domain/errors.ts";
-import type { Logger } from "../../observability/logger.ts";
+} from "#database/repositories/webhooks/ssf-streams.ts";
+import type { Keyring } from "#crypto/keyring.ts";
+import { tenantRead, tenantTransaction } from "#database/transaction.ts";
+import type { Clock } from "#domain/clock.ts";
+import { found } from "#domain/errors.ts";
+import type { Logger } from "#observability/logger.ts";
 import { findContentRoot, openEventContent } from "../ingest/event-content.ts";
 import { type SetKeys, signSet } from "./set.ts";
 import { statusOf } from "./stream-service.ts";

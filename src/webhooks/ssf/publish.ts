@@ -1,7 +1,7 @@
 /** Publishes security events to the streams of a tenant, after the change that they report. */
-import type { Queryable } from "../../database/pool.ts";
-import { findDataKeys } from "../../database/repositories/data-keys.ts";
-import { insertEvents, type NewEvent } from "../../database/repositories/webhooks/events.ts";
+import type { Queryable } from "#database/pool.ts";
+import { findDataKeys } from "#database/repositories/data-keys.ts";
+import { insertEvents, type NewEvent } from "#database/repositories/webhooks/events.ts";
 import {
   disableStreams,
   findHolder,
@@ -10,9 +10,9 @@ import {
   lockTakingStreams,
   type StreamRow,
   streamsWithout,
-} from "../../database/repositories/webhooks/ssf-streams.ts";
-import { actAs } from "../../database/transaction.ts";
-import { newId } from "../../domain/ids.ts";
+} from "#database/repositories/webhooks/ssf-streams.ts";
+import { actAs } from "#database/transaction.ts";
+import { newId } from "#domain/ids.ts";
 import {
   CAEP_EVENTS,
   eventsDelivered,
@@ -21,7 +21,7 @@ import {
   type StreamStatus,
   type SubjectId,
   subjectText,
-} from "../../domain/security-events.ts";
+} from "#domain/security-events.ts";
 import { sealNewContents } from "../ingest/event-content.ts";
 import type { OwnEventSources } from "../ingest/own-event.ts";
 

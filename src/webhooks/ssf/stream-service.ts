@@ -1,17 +1,17 @@
 /** Management of streams of security events by their receivers (Shared Signals Framework 1.0 section 8). */
-import { appendEntry, type By } from "../../compliance/append-entry.ts";
-import type { ComplianceEntry } from "../../compliance/entry.ts";
-import type { Keyring } from "../../crypto/keyring.ts";
-import type { Pool, Queryable } from "../../database/pool.ts";
-import { eraseAuthentication } from "../../database/repositories/endpoints/endpoint-authentications.ts";
+import { appendEntry, type By } from "#compliance/append-entry.ts";
+import type { ComplianceEntry } from "#compliance/entry.ts";
+import type { Keyring } from "#crypto/keyring.ts";
+import type { Pool, Queryable } from "#database/pool.ts";
+import { eraseAuthentication } from "#database/repositories/endpoints/endpoint-authentications.ts";
 import {
   type Endpoint,
   eraseSecrets,
   lockEndpoint,
   moveEndpoint,
   saveSettings,
-} from "../../database/repositories/endpoints/endpoints.ts";
-import type { ReplayJob } from "../../database/repositories/webhooks/replay-jobs.ts";
+} from "#database/repositories/endpoints/endpoints.ts";
+import type { ReplayJob } from "#database/repositories/webhooks/replay-jobs.ts";
 import {
   addSubject,
   countRemovedSubjects,
@@ -25,13 +25,13 @@ import {
   saveStream,
   type Stream,
   takeVerification,
-} from "../../database/repositories/webhooks/ssf-streams.ts";
-import { tenantRead, tenantTransaction } from "../../database/transaction.ts";
-import { mayMove } from "../../domain/endpoint-state.ts";
-import { ENDPOINT_SETTINGS, defaultOf, type EndpointSettings } from "../../domain/endpoint-settings.ts";
-import { found, SignetError, tooManyRequests } from "../../domain/errors.ts";
-import { newId } from "../../domain/ids.ts";
-import { type StreamStatus, type SubjectId, subjectText } from "../../domain/security-events.ts";
+} from "#database/repositories/webhooks/ssf-streams.ts";
+import { tenantRead, tenantTransaction } from "#database/transaction.ts";
+import { mayMove } from "#domain/endpoint-state.ts";
+import { ENDPOINT_SETTINGS, defaultOf, type EndpointSettings } from "#domain/endpoint-settings.ts";
+import { found, SignetError, tooManyRequests } from "#domain/errors.ts";
+import { newId } from "#domain/ids.ts";
+import { type StreamStatus, type SubjectId, subjectText } from "#domain/security-events.ts";
 import type { EndpointService } from "../endpoints/endpoint-service.ts";
 import { registerEndpoint } from "../endpoints/registration.ts";
 import {

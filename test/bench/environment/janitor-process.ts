@@ -2,8 +2,8 @@
 import { execFile } from "node:child_process";
 import { rm } from "node:fs/promises";
 import { promisify } from "node:util";
-import { processIdentity } from "../../../src/processes/embedded/process-identity.ts";
-import { stopProcess } from "../../../src/processes/embedded/server-process.ts";
+import { processIdentity } from "#processes/embedded/process-identity.ts";
+import { stopProcess } from "#processes/embedded/server-process.ts";
 
 interface Charge {
   readonly pid: number;

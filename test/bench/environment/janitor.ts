@@ -1,7 +1,7 @@
 /** Stops everything that the bench started, even if the bench is killed. A second process waits for its end. */
 import { type ChildProcess, fork } from "node:child_process";
 import { fileURLToPath } from "node:url";
-import { processIdentity } from "../../../src/processes/embedded/process-identity.ts";
+import { processIdentity } from "#processes/embedded/process-identity.ts";
 import type { JanitorOrder } from "./janitor-process.ts";
 
 export class Janitor {

@@ -5,8 +5,8 @@ import { readdir, readFile } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { promisify } from "node:util";
-import { isRunning } from "../../../src/processes/embedded/process-identity.ts";
-import { stopProcess, type StopStep } from "../../../src/processes/embedded/server-process.ts";
+import { isRunning } from "#processes/embedded/process-identity.ts";
+import { stopProcess, type StopStep } from "#processes/embedded/server-process.ts";
 import type { RigProcess, RigTarget } from "../load/rig.ts";
 import type { Janitor } from "./janitor.ts";
 

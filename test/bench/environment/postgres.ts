@@ -1,8 +1,8 @@
 /** One PostgreSQL server for Signet's databases and Temporal's. */
 import { randomBytes } from "node:crypto";
 import { Client } from "pg";
-import { startEmbeddedPostgres } from "../../../src/processes/embedded/postgres.ts";
-import { freePort } from "../../support/free-port.ts";
+import { startEmbeddedPostgres } from "#processes/embedded/postgres.ts";
+import { freePort } from "#test/support/free-port.ts";
 import type { Janitor } from "./janitor.ts";
 import { Restartable } from "./restartable.ts";
 import { POSTGRES_SETTINGS } from "./shipped.ts";

@@ -2,11 +2,11 @@
 import { randomBytes } from "node:crypto";
 import { setTimeout as delay } from "node:timers/promises";
 import type { Client } from "pg";
-import { secretAad, secretFingerprint } from "../../../src/crypto/endpoint-secret.ts";
-import { findDataKey } from "../../../src/database/repositories/data-keys.ts";
-import { newId } from "../../../src/domain/ids.ts";
-import { generateSecret } from "../../../src/lib/receiver/secret.ts";
-import { testKeyring } from "../../support/keyring.ts";
+import { secretAad, secretFingerprint } from "#crypto/endpoint-secret.ts";
+import { findDataKey } from "#database/repositories/data-keys.ts";
+import { newId } from "#domain/ids.ts";
+import { generateSecret } from "#lib/receiver/secret.ts";
+import { testKeyring } from "#test/support/keyring.ts";
 import type { SinkEndpoint } from "../load/load-generator.ts";
 import { withClient } from "./postgres.ts";
 import type { Signet } from "./signet.ts";

@@ -1,6 +1,6 @@
 /** A server that can be killed, paused and restarted with the same command, ports and data. */
 import { setTimeout as delay } from "node:timers/promises";
-import { isRunning } from "../../../src/processes/embedded/process-identity.ts";
+import { isRunning } from "#processes/embedded/process-identity.ts";
 import { processTree } from "../measure/process-tree.ts";
 
 const GONE_TIMEOUT_MS = 10_000;

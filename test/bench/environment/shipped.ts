@@ -1,7 +1,7 @@
 /** Settings of PostgreSQL and Temporal as the compose file has them: what is shipped is measured. */
 import { readFileSync } from "node:fs";
 import { parse } from "yaml";
-import type { ComposeFile } from "../../support/compose-file.ts";
+import type { ComposeFile } from "#test/support/compose-file.ts";
 
 const file = parse(readFileSync(new URL("../../../docker-compose.yml", import.meta.url), "utf8"), {
   merge: true,

@@ -9,9 +9,9 @@ import {
   type ServerProcess,
   startServer,
   type StopStep,
-} from "../../../src/processes/embedded/server-process.ts";
-import { freePorts } from "../../support/free-port.ts";
-import { imageMemory } from "../../support/production-image.ts";
+} from "#processes/embedded/server-process.ts";
+import { freePorts } from "#test/support/free-port.ts";
+import { imageMemory } from "#test/support/production-image.ts";
 import type { Janitor } from "./janitor.ts";
 import { Restartable } from "./restartable.ts";
 import { TOGETHER_NODE_OPTIONS } from "./shipped.ts";

@@ -3,7 +3,7 @@ import { chmod, mkdtemp } from "node:fs/promises";
 import { existsSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { loadConfig, processEnvironment } from "../../../src/config/config.ts";
+import { loadConfig, processEnvironment } from "#config/config.ts";
 import { Janitor } from "./janitor.ts";
 import { foreignPostgres, type Postgres, startPostgres } from "./postgres.ts";
 import { foreignTemporal, startTemporal, type Temporal } from "./temporal.ts";

@@ -6,8 +6,8 @@ import { chown, mkdir, readdir, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { Client } from "pg";
-import { startServer, type StopStep } from "../../../src/processes/embedded/server-process.ts";
-import { isRoot, unprivilegedUser } from "../../../src/processes/embedded/service-user.ts";
+import { startServer, type StopStep } from "#processes/embedded/server-process.ts";
+import { isRoot, unprivilegedUser } from "#processes/embedded/service-user.ts";
 import type { Launched } from "./restartable.ts";
 import { untilReady } from "./until-ready.ts";
 

@@ -4,9 +4,9 @@ import { existsSync } from "node:fs";
 import { cp, mkdir, mkdtemp, rename, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
-import { processEnvironment } from "../../../src/config/config.ts";
-import { goInstall } from "../../../src/processes/embedded/go-install.ts";
-import { findOnPath } from "../../../src/processes/embedded/temporal-binary.ts";
+import { processEnvironment } from "#config/config.ts";
+import { goInstall } from "#processes/embedded/go-install.ts";
+import { findOnPath } from "#processes/embedded/temporal-binary.ts";
 
 const run = promisify(execFile);
 

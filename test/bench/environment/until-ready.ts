@@ -1,6 +1,6 @@
 /** Waits for servers that the bench has started. */
 import { setTimeout as delay } from "node:timers/promises";
-import { logTail, type ServerProcess } from "../../../src/processes/embedded/server-process.ts";
+import { logTail, type ServerProcess } from "#processes/embedded/server-process.ts";
 
 const READY_TIMEOUT_MS = 120_000;
 const POLL_MS = 50;

@@ -2,7 +2,7 @@
 import { randomBytes } from "node:crypto";
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
-import { NO_LIMITS } from "../../support/no-limits.ts";
+import { NO_LIMITS } from "#test/support/no-limits.ts";
 import type { LoadGenerator, SinkEndpoint } from "../load/load-generator.ts";
 import type { Roots } from "../measure/meter.ts";
 import { withClient } from "./postgres.ts";

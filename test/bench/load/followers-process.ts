@@ -1,12 +1,12 @@
 /** Follows revocations with the product's own code, as edges do. One process runs many followers. */
 import { randomInt } from "node:crypto";
-import { DatabaseClock } from "../../../src/database/database-clock.ts";
-import { createPool } from "../../../src/database/pool.ts";
-import { subscribe } from "../../../src/database/subscription.ts";
-import { machineTimers, systemClock } from "../../../src/runtime/machine-timers.ts";
-import { createLogger } from "../../../src/observability/logger.ts";
-import { REVOCATION_CHANNEL, RevocationFollower } from "../../../src/revocation/follower.ts";
-import { STRICT_BOUND_MS } from "../../../src/config/revocation.ts";
+import { DatabaseClock } from "#database/database-clock.ts";
+import { createPool } from "#database/pool.ts";
+import { subscribe } from "#database/subscription.ts";
+import { machineTimers, systemClock } from "#runtime/machine-timers.ts";
+import { createLogger } from "#observability/logger.ts";
+import { REVOCATION_CHANNEL, RevocationFollower } from "#revocation/follower.ts";
+import { STRICT_BOUND_MS } from "#config/revocation.ts";
 import { monotonicMs } from "./monotonic.ts";
 import { serve } from "./rpc.ts";
 

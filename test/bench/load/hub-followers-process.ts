@@ -1,11 +1,11 @@
 /** Many followers behind hubs, with the product's own code, whose verdicts are sampled as requests would see them. */
 import { randomBytes, randomInt } from "node:crypto";
-import { DatabaseClock } from "../../../src/database/database-clock.ts";
-import { machineTimers, systemClock } from "../../../src/runtime/machine-timers.ts";
-import { createLogger } from "../../../src/observability/logger.ts";
-import { HubFollower } from "../../../src/revocation/hub-follower.ts";
-import { createHubOpener } from "../../../src/revocation/hub-socket.ts";
-import { createCodeCheck } from "../../../src/revocation/proof.ts";
+import { DatabaseClock } from "#database/database-clock.ts";
+import { machineTimers, systemClock } from "#runtime/machine-timers.ts";
+import { createLogger } from "#observability/logger.ts";
+import { HubFollower } from "#revocation/hub-follower.ts";
+import { createHubOpener } from "#revocation/hub-socket.ts";
+import { createCodeCheck } from "#revocation/proof.ts";
 import { serve } from "./rpc.ts";
 
 const LEASE_MS = 240;

@@ -1,13 +1,13 @@
 /** One hub with the product's own code, in a process of its own. */
 import { randomInt } from "node:crypto";
 // Also makes `pg` read 64-bit numbers as such.
-import "../../../src/database/pool.ts";
-import { machineTimers, systemClock } from "../../../src/runtime/machine-timers.ts";
-import { createLogger } from "../../../src/observability/logger.ts";
-import { Hub } from "../../../src/revocation/hub.ts";
-import { listenForFollowers } from "../../../src/revocation/hub-socket.ts";
-import { hubSubscription } from "../../../src/processes/hub.ts";
-import { Primary } from "../../../src/revocation/primary.ts";
+import "#database/pool.ts";
+import { machineTimers, systemClock } from "#runtime/machine-timers.ts";
+import { createLogger } from "#observability/logger.ts";
+import { Hub } from "#revocation/hub.ts";
+import { listenForFollowers } from "#revocation/hub-socket.ts";
+import { hubSubscription } from "#processes/hub.ts";
+import { Primary } from "#revocation/primary.ts";
 import { serve } from "./rpc.ts";
 
 const LEASE_MS = 240;

@@ -3,7 +3,7 @@ import { createServer, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { buffer } from "node:stream/consumers";
 import { Webhook } from "standardwebhooks";
-import { verify } from "../../../src/lib/receiver/verify.ts";
+import { verify } from "#lib/receiver/verify.ts";
 
 export class VerifyingReceiver {
   readonly #server: Server;

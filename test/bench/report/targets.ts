@@ -1,7 +1,7 @@
 /** Targets of the delivery engine on two cores, and whether a run met them. */
 import type { Measurement } from "./measurement.ts";
 import { type Figure, SIGNET } from "./peers.ts";
-import { EXPONENT_MAX } from "../../support/growth.ts";
+import { EXPONENT_MAX } from "#test/support/growth.ts";
 import { type Promised, PROMISES } from "../scenarios/growth/promises.ts";
 
 export interface TargetResult {

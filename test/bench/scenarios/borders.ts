@@ -5,8 +5,8 @@
 import { randomBytes } from "node:crypto";
 import { availableParallelism } from "node:os";
 import { setTimeout as delay } from "node:timers/promises";
-import { setLeaseKeys } from "../../../src/database/repositories/tokens/lease-keys.ts";
-import { type DistantProxy, startDistantProxy } from "../../support/distant-proxy.ts";
+import { setLeaseKeys } from "#database/repositories/tokens/lease-keys.ts";
+import { type DistantProxy, startDistantProxy } from "#test/support/distant-proxy.ts";
 import { withClient } from "../environment/postgres.ts";
 import { requestJson } from "../environment/provision.ts";
 import type { World } from "../environment/world.ts";

@@ -4,12 +4,7 @@ import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { performance } from "node:perf_hooks";
 import type { Client } from "pg";
-import {
-  type CapacityFigures,
-  type MeasuredLoad,
-  type Parts,
-  PARTS,
-} from "../../../src/cli/capacity-plan.ts";
+import { type CapacityFigures, type MeasuredLoad, type Parts, PARTS } from "#cli/capacity-plan.ts";
 import { describeCommit, writeJson } from "../command-line.ts";
 import { describeServer, withClient } from "../environment/postgres.ts";
 import { accessToken, requestJson } from "../environment/provision.ts";

@@ -2,8 +2,8 @@
 import { randomBytes } from "node:crypto";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { setLeaseKeys } from "../../../src/database/repositories/tokens/lease-keys.ts";
-import { fillRevocations } from "../../support/many-revocations.ts";
+import { setLeaseKeys } from "#database/repositories/tokens/lease-keys.ts";
+import { fillRevocations } from "#test/support/many-revocations.ts";
 import { withClient } from "../environment/postgres.ts";
 import type { Settings } from "../environment/signet.ts";
 import type { World } from "../environment/world.ts";

@@ -1,20 +1,20 @@
 /** Measures appends to the compliance log, and its verification. */
 import { randomBytes } from "node:crypto";
 import { Client } from "pg";
-import { leafHash, NODE_CRYPTO } from "../../../src/lib/transparency-log/node-crypto.ts";
-import { parseVerifierKey } from "../../../src/lib/transparency-log/signed-note.ts";
-import { appendEntry } from "../../../src/compliance/append-entry.ts";
-import { createCheckpointKey } from "../../../src/compliance/checkpoint-key.ts";
-import { type ComplianceEntry, encodeEntry } from "../../../src/compliance/entry.ts";
-import { GrowingTree } from "../../../src/compliance/merkle.ts";
-import { readLog } from "../../../src/compliance/read-log.ts";
-import { storeTiles } from "../../../src/compliance/tree-reader.ts";
-import { verifyLog } from "../../../src/compliance/verify-log.ts";
-import { createPool, type Pool, type ServiceRole } from "../../../src/database/pool.ts";
-import { transaction } from "../../../src/database/transaction.ts";
-import { systemClock } from "../../../src/runtime/machine-timers.ts";
-import { newId } from "../../../src/domain/ids.ts";
-import { createLogger } from "../../../src/observability/logger.ts";
+import { leafHash, NODE_CRYPTO } from "#lib/transparency-log/node-crypto.ts";
+import { parseVerifierKey } from "#lib/transparency-log/signed-note.ts";
+import { appendEntry } from "#compliance/append-entry.ts";
+import { createCheckpointKey } from "#compliance/checkpoint-key.ts";
+import { type ComplianceEntry, encodeEntry } from "#compliance/entry.ts";
+import { GrowingTree } from "#compliance/merkle.ts";
+import { readLog } from "#compliance/read-log.ts";
+import { storeTiles } from "#compliance/tree-reader.ts";
+import { verifyLog } from "#compliance/verify-log.ts";
+import { createPool, type Pool, type ServiceRole } from "#database/pool.ts";
+import { transaction } from "#database/transaction.ts";
+import { systemClock } from "#runtime/machine-timers.ts";
+import { newId } from "#domain/ids.ts";
+import { createLogger } from "#observability/logger.ts";
 import { round } from "../report/measurement.ts";
 import type { Bench, Scenario } from "./bench.ts";
 

@@ -2,10 +2,10 @@
 import { type KeyObject, randomBytes } from "node:crypto";
 import { setTimeout as delay } from "node:timers/promises";
 import type { Client } from "pg";
-import { findContentRoot, sealNewContents } from "../../../src/webhooks/ingest/event-content.ts";
-import { idDay } from "../../../src/domain/ids.ts";
-import { testKeyring } from "../../support/keyring.ts";
-import { seedDeadLetters } from "../../support/seeded-letters.ts";
+import { findContentRoot, sealNewContents } from "#webhooks/ingest/event-content.ts";
+import { idDay } from "#domain/ids.ts";
+import { testKeyring } from "#test/support/keyring.ts";
+import { seedDeadLetters } from "#test/support/seeded-letters.ts";
 import { withClient } from "../environment/postgres.ts";
 import { accessToken, requestJson } from "../environment/provision.ts";
 import type { World } from "../environment/world.ts";

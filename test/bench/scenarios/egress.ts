@@ -1,9 +1,9 @@
 /** Measures the address policy per check, and counts connections of hostile URLs at listeners. */
-import { createAddressPolicy } from "../../../src/webhooks/sending/address-policy.ts";
-import { createHttpSender } from "../../../src/webhooks/sending/http-sender.ts";
-import { machineTimers, systemClock } from "../../../src/runtime/machine-timers.ts";
-import { hostileUrls, privateAddresses, startCountingListeners } from "../../support/hostile-targets.ts";
-import vectors from "../../support/vectors/targets.json" with { type: "json" };
+import { createAddressPolicy } from "#webhooks/sending/address-policy.ts";
+import { createHttpSender } from "#webhooks/sending/http-sender.ts";
+import { machineTimers, systemClock } from "#runtime/machine-timers.ts";
+import { hostileUrls, privateAddresses, startCountingListeners } from "#test/support/hostile-targets.ts";
+import vectors from "#test/support/vectors/targets.json" with { type: "json" };
 import { round } from "../report/measurement.ts";
 import type { Bench, Scenario } from "./bench.ts";
 

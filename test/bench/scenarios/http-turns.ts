@@ -1,6 +1,6 @@
 /** Compares servers under the same HTTP load, in turns. The machine is shared, so each server's median counts. */
 import { join } from "node:path";
-import { logTail, type ServerProcess, startServer } from "../../../src/processes/embedded/server-process.ts";
+import { logTail, type ServerProcess, startServer } from "#processes/embedded/server-process.ts";
 import { untilReady } from "../environment/until-ready.ts";
 import { type HttpLoadPlan, type HttpLoadResult, runHttpLoad } from "../load/http-load.ts";
 import { cpuSeconds } from "../measure/process-tree.ts";

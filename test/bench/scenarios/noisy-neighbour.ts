@@ -1,5 +1,5 @@
 /** Deliveries of one tenant, while another tenant's receivers hang or fail, or while it registers, replays or publishes. */
-import { seedDeadLetters } from "../../support/seeded-letters.ts";
+import { seedDeadLetters } from "#test/support/seeded-letters.ts";
 import { withClient } from "../environment/postgres.ts";
 import type { TenantGroup, World } from "../environment/world.ts";
 import { round } from "../report/measurement.ts";

@@ -1,5 +1,5 @@
 /** What operators read of a deployment with 10,000 tenants and 100,000 endpoints, requested like one person's browser. */
-import { seedDeployment } from "../../support/seeded-deployment.ts";
+import { seedDeployment } from "#test/support/seeded-deployment.ts";
 import { withClient } from "../environment/postgres.ts";
 import { requestJson, signIn } from "../environment/provision.ts";
 import type { World } from "../environment/world.ts";

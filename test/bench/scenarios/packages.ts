@@ -2,7 +2,7 @@
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { cpuOfStart, installInto, packPackages } from "../../support/packages.ts";
+import { cpuOfStart, installInto, packPackages } from "#test/support/packages.ts";
 import { DIST } from "../environment/signet.ts";
 import { round } from "../report/measurement.ts";
 import type { Bench, Scenario } from "./bench.ts";

@@ -8,7 +8,7 @@ import { mkdir, writeFile } from "node:fs/promises";
 import { createServer } from "node:http";
 import { loadavg } from "node:os";
 import { join } from "node:path";
-import { freePort } from "../../support/free-port.ts";
+import { freePort } from "#test/support/free-port.ts";
 import { Peer, readPeers } from "../environment/peer.ts";
 import {
   accessToken,

@@ -1,8 +1,8 @@
 /** The portal's pages with 1,000,000 deliveries in the database, requested like one person's browser. */
 import { randomBytes } from "node:crypto";
 import { setTimeout as delay } from "node:timers/promises";
-import { newId } from "../../../src/domain/ids.ts";
-import { seedDeadLetters } from "../../support/seeded-letters.ts";
+import { newId } from "#domain/ids.ts";
+import { seedDeadLetters } from "#test/support/seeded-letters.ts";
 import { withClient } from "../environment/postgres.ts";
 import { accessToken, requestJson, signIn } from "../environment/provision.ts";
 import type { World } from "../environment/world.ts";

@@ -1,7 +1,7 @@
 /** Revocations with a hundred followers: how soon they apply one, and when disconnected ones stop admitting. */
 import { randomBytes } from "node:crypto";
 import { setTimeout as delay } from "node:timers/promises";
-import { startTcpProxy } from "../../support/tcp-proxy.ts";
+import { startTcpProxy } from "#test/support/tcp-proxy.ts";
 import { withClient } from "../environment/postgres.ts";
 import { requestJson } from "../environment/provision.ts";
 import type { World } from "../environment/world.ts";

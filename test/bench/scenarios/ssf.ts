@@ -3,7 +3,7 @@ import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { buffer } from "node:stream/consumers";
 import { setTimeout as delay } from "node:timers/promises";
-import { SsfReceiver } from "../../../src/lib/receiver/index.ts";
+import { SsfReceiver } from "#lib/receiver/index.ts";
 import { withClient } from "../environment/postgres.ts";
 import { accessToken, provisionTenant, requestJson, type Tenant } from "../environment/provision.ts";
 import type { Restartable } from "../environment/restartable.ts";

@@ -2,9 +2,9 @@
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { randomBytes } from "node:crypto";
-import type { ServerProcess } from "../../../src/processes/embedded/server-process.ts";
-import { type DevelopmentCa, openDevelopmentCa } from "../../../src/http/mutual-tls/dev-ca.ts";
-import { freePort } from "../../support/free-port.ts";
+import type { ServerProcess } from "#processes/embedded/server-process.ts";
+import { type DevelopmentCa, openDevelopmentCa } from "#http/mutual-tls/dev-ca.ts";
+import { freePort } from "#test/support/free-port.ts";
 import type { Tenant } from "../environment/provision.ts";
 import type { World } from "../environment/world.ts";
 import type { HttpLoadPlan } from "../load/http-load.ts";

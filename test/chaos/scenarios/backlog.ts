@@ -1,8 +1,8 @@
 /** Events pile up while every receiver refuses connections; then all recover at once. */
 import { availableParallelism } from "node:os";
 import { setTimeout as delay } from "node:timers/promises";
-import { monotonicMs } from "../../bench/load/monotonic.ts";
-import { round } from "../../bench/report/measurement.ts";
+import { monotonicMs } from "#test/bench/load/monotonic.ts";
+import { round } from "#test/bench/report/measurement.ts";
 import type { SetScene } from "../cases.ts";
 import { countLedger, type Fate } from "../ledger.ts";
 import { atMost, type CaseOutcome } from "../result.ts";

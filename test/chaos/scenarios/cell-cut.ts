@@ -1,11 +1,11 @@
 /** A cell is cut off from its home cell while its tenants' events flow. */
 import { setTimeout as delay } from "node:timers/promises";
-import { migrateDatabase } from "../../../src/database/migrate.ts";
-import { accessToken, provisionTenant } from "../../bench/environment/provision.ts";
-import { type TenantGroup, World } from "../../bench/environment/world.ts";
-import { monotonicMs } from "../../bench/load/monotonic.ts";
-import { round } from "../../bench/report/measurement.ts";
-import { startTcpProxy } from "../../support/tcp-proxy.ts";
+import { migrateDatabase } from "#database/migrate.ts";
+import { accessToken, provisionTenant } from "#test/bench/environment/provision.ts";
+import { type TenantGroup, World } from "#test/bench/environment/world.ts";
+import { monotonicMs } from "#test/bench/load/monotonic.ts";
+import { round } from "#test/bench/report/measurement.ts";
+import { startTcpProxy } from "#test/support/tcp-proxy.ts";
 import type { ChaosCase, SetScene } from "../cases.ts";
 import { countLedger, type Fate, ledgerFiles } from "../ledger.ts";
 import { untilNone } from "../observe.ts";
@@ -14,7 +14,7 @@ import { fatalAnswers, promises } from "../run-case.ts";
 import { publishParts, repeatedAnswers, sizeOf } from "../traffic.ts";
 import { Trial } from "../trial.ts";
 import { askOnce, countOf, must, until } from "./tenant-requests.ts";
-import { machineTimers } from "../../../src/runtime/machine-timers.ts";
+import { machineTimers } from "#runtime/machine-timers.ts";
 
 /** Nobody calls these addresses; the first one is the issuer of tokens. */
 const HOME_URL = "http://127.0.0.1:9";

@@ -1,12 +1,12 @@
 /** The clocks of the api and of PostgreSQL are apart, by less and by more than a process may be wrong. */
 import { setTimeout as delay } from "node:timers/promises";
-import { monotonicMs } from "../../bench/load/monotonic.ts";
-import { round } from "../../bench/report/measurement.ts";
+import { monotonicMs } from "#test/bench/load/monotonic.ts";
+import { round } from "#test/bench/report/measurement.ts";
 import type { ChaosCase, SetScene } from "../cases.ts";
 import { countLedger } from "../ledger.ts";
 import { atMost, type CaseOutcome } from "../result.ts";
 import { fatalAnswers, longestGap, promises } from "../run-case.ts";
-import type { TargetResult } from "../../bench/report/targets.ts";
+import type { TargetResult } from "#test/bench/report/targets.ts";
 import { healthyGroup, repeatedAnswers } from "../traffic.ts";
 import { type Scene, Trial } from "../trial.ts";
 import { countOf, until } from "./tenant-requests.ts";

@@ -1,10 +1,10 @@
 /** Cuts of every kind, on every link between what admits tokens and the home cell's PostgreSQL. */
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
-import { monotonicMs } from "../../bench/load/monotonic.ts";
-import { round } from "../../bench/report/measurement.ts";
-import type { TargetResult } from "../../bench/report/targets.ts";
-import { CUT_KINDS, type CutKind } from "../../support/cut-proxy.ts";
+import { monotonicMs } from "#test/bench/load/monotonic.ts";
+import { round } from "#test/bench/report/measurement.ts";
+import type { TargetResult } from "#test/bench/report/targets.ts";
+import { CUT_KINDS, type CutKind } from "#test/support/cut-proxy.ts";
 import { type Admissions, secondsToLasting, secondsToRefusal } from "../admissions.ts";
 import type { ChaosCase } from "../cases.ts";
 import {

@@ -1,7 +1,7 @@
 /** PostgreSQL's primary is killed, and its standby takes over behind the same address. */
 import { setTimeout as delay } from "node:timers/promises";
-import { monotonicMs } from "../../bench/load/monotonic.ts";
-import { round } from "../../bench/report/measurement.ts";
+import { monotonicMs } from "#test/bench/load/monotonic.ts";
+import { round } from "#test/bench/report/measurement.ts";
 import type { ChaosCase } from "../cases.ts";
 import { type PassedFault, readiness } from "../faults.ts";
 import { countLedger, type Fate } from "../ledger.ts";

@@ -1,12 +1,12 @@
 /** What operators do to hubs, edges and cells: other certificates, two hubs of one name, restarts in any order. */
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
-import { type Authority, createAuthority } from "../../../src/http/mutual-tls/authority.ts";
-import { monotonicMs } from "../../bench/load/monotonic.ts";
-import { round } from "../../bench/report/measurement.ts";
-import type { TargetResult } from "../../bench/report/targets.ts";
-import { today, writeHubCertificates } from "../../support/certificates.ts";
-import { seededRandom } from "../../support/seeded-random.ts";
+import { type Authority, createAuthority } from "#http/mutual-tls/authority.ts";
+import { monotonicMs } from "#test/bench/load/monotonic.ts";
+import { round } from "#test/bench/report/measurement.ts";
+import type { TargetResult } from "#test/bench/report/targets.ts";
+import { today, writeHubCertificates } from "#test/support/certificates.ts";
+import { seededRandom } from "#test/support/seeded-random.ts";
 import { longestRefusal, secondsToLasting, type Verifier } from "../admissions.ts";
 import type { ChaosCase, SetScene } from "../cases.ts";
 import { type Chain, CELL_SETTINGS, type Member, startChain } from "../cut-chain.ts";

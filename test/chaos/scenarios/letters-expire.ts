@@ -1,7 +1,7 @@
 /** Dead letters expire while other events flow. */
 import { Client, Connection } from "@temporalio/client";
-import { accessToken } from "../../bench/environment/provision.ts";
-import type { TenantGroup, World } from "../../bench/environment/world.ts";
+import { accessToken } from "#test/bench/environment/provision.ts";
+import type { TenantGroup, World } from "#test/bench/environment/world.ts";
 import type { ChaosCase, SetScene } from "../cases.ts";
 import { countLedger, type Fate } from "../ledger.ts";
 import { miscounted } from "../observe.ts";

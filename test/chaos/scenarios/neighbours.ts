@@ -8,10 +8,10 @@ import {
   requestJson,
   type Tenant,
   untilActive,
-} from "../../bench/environment/provision.ts";
-import type { World } from "../../bench/environment/world.ts";
-import { percentiles } from "../../bench/measure/statistics.ts";
-import { round } from "../../bench/report/measurement.ts";
+} from "#test/bench/environment/provision.ts";
+import type { World } from "#test/bench/environment/world.ts";
+import { percentiles } from "#test/bench/measure/statistics.ts";
+import { round } from "#test/bench/report/measurement.ts";
 import type { SetScene } from "../cases.ts";
 import { countLedger, type Fate } from "../ledger.ts";
 import { atMost, type CaseOutcome } from "../result.ts";

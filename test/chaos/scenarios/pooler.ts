@@ -1,6 +1,6 @@
 /** PgBouncer is killed and started again while everything goes through it. */
-import { type PoolMode, startPgBouncer } from "../../support/pgbouncer.ts";
-import { monotonicMs } from "../../bench/load/monotonic.ts";
+import { type PoolMode, startPgBouncer } from "#test/support/pgbouncer.ts";
+import { monotonicMs } from "#test/bench/load/monotonic.ts";
 import type { ChaosCase } from "../cases.ts";
 import type { Fault } from "../faults.ts";
 import type { CaseOutcome } from "../result.ts";

@@ -2,9 +2,9 @@
 import { readFile } from "node:fs/promises";
 import { setTimeout as delay } from "node:timers/promises";
 import { Client, Connection } from "@temporalio/client";
-import { accessToken } from "../../bench/environment/provision.ts";
-import type { TenantGroup, World } from "../../bench/environment/world.ts";
-import { seededRandom } from "../../support/seeded-random.ts";
+import { accessToken } from "#test/bench/environment/provision.ts";
+import type { TenantGroup, World } from "#test/bench/environment/world.ts";
+import { seededRandom } from "#test/support/seeded-random.ts";
 import type { ChaosCase, SetScene } from "../cases.ts";
 import { countLedger, type Fate } from "../ledger.ts";
 import { miscounted } from "../observe.ts";

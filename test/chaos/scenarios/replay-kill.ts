@@ -1,5 +1,5 @@
 /** The worker is killed in the middle of a bulk replay. */
-import { accessToken, untilActive } from "../../bench/environment/provision.ts";
+import { accessToken, untilActive } from "#test/bench/environment/provision.ts";
 import type { ChaosCase, SetScene } from "../cases.ts";
 import { kill } from "../faults.ts";
 import { countLedger } from "../ledger.ts";

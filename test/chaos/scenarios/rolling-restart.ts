@@ -1,7 +1,7 @@
 /** Two apis behind a balancer and two workers restart by SIGTERM, one after the other, under load. */
 import { setTimeout as delay } from "node:timers/promises";
-import type { Process } from "../../bench/environment/signet.ts";
-import { round } from "../../bench/report/measurement.ts";
+import type { Process } from "#test/bench/environment/signet.ts";
+import { round } from "#test/bench/report/measurement.ts";
 import type { SetScene } from "../cases.ts";
 import { countLedger } from "../ledger.ts";
 import { atMost, type CaseOutcome } from "../result.ts";

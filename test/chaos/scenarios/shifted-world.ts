@@ -5,10 +5,10 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { Client, Connection } from "@temporalio/client";
-import { WORKFLOW_TYPES } from "../../../workflows/messages.ts";
-import { startPostgres } from "../../bench/environment/postgres.ts";
-import type { Settings } from "../../bench/environment/signet.ts";
-import { World } from "../../bench/environment/world.ts";
+import { WORKFLOW_TYPES } from "#workflows/messages.ts";
+import { startPostgres } from "#test/bench/environment/postgres.ts";
+import type { Settings } from "#test/bench/environment/signet.ts";
+import { World } from "#test/bench/environment/world.ts";
 import type { SetScene } from "../cases.ts";
 import type { CaseOutcome } from "../result.ts";
 

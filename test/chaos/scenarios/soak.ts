@@ -4,14 +4,14 @@
  */
 import { readdirSync, readFileSync } from "node:fs";
 import { setTimeout as delay } from "node:timers/promises";
-import { withClient } from "../../bench/environment/postgres.ts";
-import { pssMiB } from "../../bench/measure/process-tree.ts";
-import { round } from "../../bench/report/measurement.ts";
-import type { World } from "../../bench/environment/world.ts";
+import { withClient } from "#test/bench/environment/postgres.ts";
+import { pssMiB } from "#test/bench/measure/process-tree.ts";
+import { round } from "#test/bench/report/measurement.ts";
+import type { World } from "#test/bench/environment/world.ts";
 import type { SetScene } from "../cases.ts";
 import { countLedger } from "../ledger.ts";
 import { openWorkflows } from "../observe.ts";
-import type { TargetResult } from "../../bench/report/targets.ts";
+import type { TargetResult } from "#test/bench/report/targets.ts";
 import { atMost, type CaseOutcome } from "../result.ts";
 import { promises } from "../run-case.ts";
 import { healthyGroup, type PublishedPart, repeatedAnswers } from "../traffic.ts";

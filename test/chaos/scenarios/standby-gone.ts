@@ -1,7 +1,7 @@
 /** The synchronous standby of PostgreSQL is gone for a while: no commit ends. */
 import { setTimeout as delay } from "node:timers/promises";
-import { withClient } from "../../bench/environment/postgres.ts";
-import { monotonicMs } from "../../bench/load/monotonic.ts";
+import { withClient } from "#test/bench/environment/postgres.ts";
+import { monotonicMs } from "#test/bench/load/monotonic.ts";
 import type { ChaosCase } from "../cases.ts";
 import type { Fault } from "../faults.ts";
 import { type Pair, startPair } from "../replication.ts";

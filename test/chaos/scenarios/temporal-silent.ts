@@ -1,8 +1,8 @@
 /** Temporal behind an address whose connections go silent: none ends, and some never carry anything. */
 import { setTimeout as delay } from "node:timers/promises";
-import { monotonicMs } from "../../bench/load/monotonic.ts";
-import { round } from "../../bench/report/measurement.ts";
-import { startTcpProxy, type TcpProxy } from "../../support/tcp-proxy.ts";
+import { monotonicMs } from "#test/bench/load/monotonic.ts";
+import { round } from "#test/bench/report/measurement.ts";
+import { startTcpProxy, type TcpProxy } from "#test/support/tcp-proxy.ts";
 import type { ChaosCase } from "../cases.ts";
 import { type Fault, readiness } from "../faults.ts";
 import { atMost, type CaseOutcome } from "../result.ts";

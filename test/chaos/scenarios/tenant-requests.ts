@@ -1,7 +1,7 @@
 /** Requests of a tenant to the api, whatever their answer. */
 import { setTimeout as delay } from "node:timers/promises";
-import { withClient } from "../../bench/environment/postgres.ts";
-import type { World } from "../../bench/environment/world.ts";
+import { withClient } from "#test/bench/environment/postgres.ts";
+import type { World } from "#test/bench/environment/world.ts";
 
 const REQUEST_TIMEOUT_MS = 30_000;
 const REPEAT_MS = 200;

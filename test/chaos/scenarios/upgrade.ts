@@ -1,14 +1,14 @@
 /** `signet migrate` leads an older release's database to today's schema while events flow. */
 import { setTimeout as delay } from "node:timers/promises";
-import { newId, utcDay } from "../../../src/domain/ids.ts";
-import { withClient } from "../../bench/environment/postgres.ts";
-import { dataHead, dataTail, indexText } from "../../bench/load/event-id.ts";
-import { LedgerWriter } from "../../bench/load/ledger-writer.ts";
-import { monotonicMs } from "../../bench/load/monotonic.ts";
-import { round } from "../../bench/report/measurement.ts";
-import { isContention } from "../../../src/database/errors.ts";
-import { keysOf, KEPT, loadRelease } from "../../upgrade/releases.ts";
-import { startTraffic, storeDeliveries } from "../../upgrade/traffic.ts";
+import { newId, utcDay } from "#domain/ids.ts";
+import { withClient } from "#test/bench/environment/postgres.ts";
+import { dataHead, dataTail, indexText } from "#test/bench/load/event-id.ts";
+import { LedgerWriter } from "#test/bench/load/ledger-writer.ts";
+import { monotonicMs } from "#test/bench/load/monotonic.ts";
+import { round } from "#test/bench/report/measurement.ts";
+import { isContention } from "#database/errors.ts";
+import { keysOf, KEPT, loadRelease } from "#test/upgrade/releases.ts";
+import { startTraffic, storeDeliveries } from "#test/upgrade/traffic.ts";
 import type { ChaosCase, SetScene } from "../cases.ts";
 import { countLedger, ledgerFiles } from "../ledger.ts";
 import { untilNone } from "../observe.ts";

@@ -3,9 +3,9 @@
  * answers 200, so the ledger counts all events as lost.
  */
 import { setTimeout as delay } from "node:timers/promises";
-import { cachedWorkflows } from "../../../src/temporal/workers.ts";
-import type { Process } from "../../bench/environment/signet.ts";
-import { round } from "../../bench/report/measurement.ts";
+import { cachedWorkflows } from "#temporal/workers.ts";
+import type { Process } from "#test/bench/environment/signet.ts";
+import { round } from "#test/bench/report/measurement.ts";
 import type { SetScene } from "../cases.ts";
 import { countLedger } from "../ledger.ts";
 import { openCarriers } from "../observe.ts";

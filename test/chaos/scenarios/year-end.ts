@@ -1,10 +1,10 @@
 /** The clocks of PostgreSQL and of all processes run over the end of a day, a month and a year while events flow. */
 import { setTimeout as delay } from "node:timers/promises";
-import { utcDay } from "../../../src/domain/ids.ts";
-import { accessToken } from "../../bench/environment/provision.ts";
-import type { World } from "../../bench/environment/world.ts";
-import { monotonicMs } from "../../bench/load/monotonic.ts";
-import { round } from "../../bench/report/measurement.ts";
+import { utcDay } from "#domain/ids.ts";
+import { accessToken } from "#test/bench/environment/provision.ts";
+import type { World } from "#test/bench/environment/world.ts";
+import { monotonicMs } from "#test/bench/load/monotonic.ts";
+import { round } from "#test/bench/report/measurement.ts";
 import type { ChaosCase, SetScene } from "../cases.ts";
 import { countLedger } from "../ledger.ts";
 import { openCarriers } from "../observe.ts";

@@ -1,5 +1,5 @@
 /** The generators of clients, with the commands that make, compile and call each. */
-import type { GeneratedClient } from "../../support/generated-clients.ts";
+import type { GeneratedClient } from "#test/support/generated-clients.ts";
 
 const TYPESCRIPT = ["typescript@5.9.3", "@types/node@22.20.5"];
 const NPM = "npm view typescript version";

@@ -5,8 +5,8 @@ import { get } from "node:https";
 import { text } from "node:stream/consumers";
 import { Client } from "pg";
 import { beforeAll, expect, test } from "vitest";
-import { clientPair, thumbprint } from "../../support/certificates.ts";
-import { useTlsAdmin } from "../../support/tls-admin.ts";
+import { clientPair, thumbprint } from "#test/support/certificates.ts";
+import { useTlsAdmin } from "#test/support/tls-admin.ts";
 
 const { api, root, ask, asBootstrap } = await useTlsAdmin();
 

@@ -1,13 +1,13 @@
 /** The compliance log has every change by an operator, and nothing else. Routes come from the API's description. */
 import { randomBytes } from "node:crypto";
 import { beforeAll, describe, expect, test } from "vitest";
-import { leafHash } from "../../../src/lib/transparency-log/node-crypto.ts";
-import { type Answer, useTestApi } from "../../support/api.ts";
-import { provision } from "../../support/factories.ts";
-import { type AdminRoute, adminRoutes } from "../../support/openapi.ts";
-import { testKeyring } from "../../support/keyring.ts";
-import { askAs, createOperator } from "../../support/operators.ts";
-import { sql } from "../../support/tenant.ts";
+import { leafHash } from "#lib/transparency-log/node-crypto.ts";
+import { type Answer, useTestApi } from "#test/support/api.ts";
+import { provision } from "#test/support/factories.ts";
+import { type AdminRoute, adminRoutes } from "#test/support/openapi.ts";
+import { testKeyring } from "#test/support/keyring.ts";
+import { askAs, createOperator } from "#test/support/operators.ts";
+import { sql } from "#test/support/tenant.ts";
 
 const earlierKek = randomBytes(32);
 const api = useTestApi({ environment: { SIGNET_KEK_PREVIOUS: earlierKek.toString("base64") } });

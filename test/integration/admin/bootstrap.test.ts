@@ -1,14 +1,14 @@
 /** The bootstrap operator creates the first operators and can then be switched off. */
 import { randomBytes } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, inject, test } from "vitest";
-import { loadConfig } from "../../../src/config/config.ts";
-import { createLogger } from "../../../src/observability/logger.ts";
-import { type ApiProcess, startApi } from "../../../src/processes/api.ts";
-import { readAnswer } from "../../support/answer.ts";
-import { useTestApi } from "../../support/api.ts";
-import { bearer } from "../../support/factories.ts";
-import { freePort } from "../../support/free-port.ts";
-import { createOperator, type TestOperator } from "../../support/operators.ts";
+import { loadConfig } from "#config/config.ts";
+import { createLogger } from "#observability/logger.ts";
+import { type ApiProcess, startApi } from "#processes/api.ts";
+import { readAnswer } from "#test/support/answer.ts";
+import { useTestApi } from "#test/support/api.ts";
+import { bearer } from "#test/support/factories.ts";
+import { freePort } from "#test/support/free-port.ts";
+import { createOperator, type TestOperator } from "#test/support/operators.ts";
 
 const api = useTestApi();
 const log = createLogger({ level: "silent" });

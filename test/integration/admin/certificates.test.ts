@@ -1,11 +1,11 @@
 /** Operators who authenticate with a certificate, on a real TLS listener. */
 import { Agent } from "node:https";
 import { beforeAll, describe, expect, test } from "vitest";
-import type { Environment } from "../../../src/config/config.ts";
-import { clientPair, newRoot, thumbprint, today } from "../../support/certificates.ts";
-import { runSignet } from "../../support/command-line.ts";
-import { call, type CallOptions } from "../../support/https-request.ts";
-import { useTlsAdmin } from "../../support/tls-admin.ts";
+import type { Environment } from "#config/config.ts";
+import { clientPair, newRoot, thumbprint, today } from "#test/support/certificates.ts";
+import { runSignet } from "#test/support/command-line.ts";
+import { call, type CallOptions } from "#test/support/https-request.ts";
+import { useTlsAdmin } from "#test/support/tls-admin.ts";
 
 const SAN_URI = "spiffe://service.example/operator/ann";
 const DAY_MS = 86_400_000;

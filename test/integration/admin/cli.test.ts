@@ -3,11 +3,11 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { beforeAll, describe, expect, test } from "vitest";
-import type { Environment } from "../../../src/config/config.ts";
-import { useTestApi } from "../../support/api.ts";
-import { type CommandRun, runSignet } from "../../support/command-line.ts";
-import { eventually } from "../../support/eventually.ts";
-import { freePort } from "../../support/free-port.ts";
+import type { Environment } from "#config/config.ts";
+import { useTestApi } from "#test/support/api.ts";
+import { type CommandRun, runSignet } from "#test/support/command-line.ts";
+import { eventually } from "#test/support/eventually.ts";
+import { freePort } from "#test/support/free-port.ts";
 
 const api = useTestApi();
 

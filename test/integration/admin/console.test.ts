@@ -3,12 +3,12 @@
  * Its only changes revoke, hold and release.
  */
 import { beforeAll, describe, expect, test } from "vitest";
-import { collectConsoleRoutes, collectPortalRoutes } from "../../support/portal-routes.ts";
-import { readAnswer, type Answer } from "../../support/answer.ts";
-import { useTestApi } from "../../support/api.ts";
-import { createOperator, type TestOperator } from "../../support/operators.ts";
-import { accessToken, bearer } from "../../support/factories.ts";
-import { createEndpoint, createTenant, type Json, publish, sql, type Tenant } from "../../support/tenant.ts";
+import { collectConsoleRoutes, collectPortalRoutes } from "#test/support/portal-routes.ts";
+import { readAnswer, type Answer } from "#test/support/answer.ts";
+import { useTestApi } from "#test/support/api.ts";
+import { createOperator, type TestOperator } from "#test/support/operators.ts";
+import { accessToken, bearer } from "#test/support/factories.ts";
+import { createEndpoint, createTenant, type Json, publish, sql, type Tenant } from "#test/support/tenant.ts";
 
 const api = useTestApi();
 const SECRET = "do-not-show";

@@ -1,9 +1,9 @@
 /** Guessing operator tokens over HTTP. */
 import { expect, test } from "vitest";
-import { useTestApi } from "../../support/api.ts";
-import { eventually } from "../../support/eventually.ts";
-import { askAs, createOperator } from "../../support/operators.ts";
-import { sql } from "../../support/tenant.ts";
+import { useTestApi } from "#test/support/api.ts";
+import { eventually } from "#test/support/eventually.ts";
+import { askAs, createOperator } from "#test/support/operators.ts";
+import { sql } from "#test/support/tenant.ts";
 
 const api = useTestApi();
 

@@ -1,13 +1,9 @@
 /** Operators: the rights of each role, and how they end. Routes come from the API's description. */
 import { beforeAll, describe, expect, test } from "vitest";
-import {
-  OPERATOR_ROLES,
-  operatorPermissions,
-  type OperatorRole,
-} from "../../../src/domain/operator-roles.ts";
-import { useTestApi } from "../../support/api.ts";
-import { type AdminRoute, adminRoutes } from "../../support/openapi.ts";
-import { askAs, createOperator, type TestOperator } from "../../support/operators.ts";
+import { OPERATOR_ROLES, operatorPermissions, type OperatorRole } from "#domain/operator-roles.ts";
+import { useTestApi } from "#test/support/api.ts";
+import { type AdminRoute, adminRoutes } from "#test/support/openapi.ts";
+import { askAs, createOperator, type TestOperator } from "#test/support/operators.ts";
 
 const api = useTestApi();
 const DAY_MS = 86_400_000;

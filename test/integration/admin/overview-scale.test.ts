@@ -1,6 +1,6 @@
 /** The overview of a deployment with 10,000 tenants and 100,000 endpoints reads indexes, up to a limit. */
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { createPool, type Pool } from "../../../src/database/pool.ts";
+import { createPool, type Pool } from "#database/pool.ts";
 import {
   LAG,
   listEndingCertificates,
@@ -8,14 +8,14 @@ import {
   QUEUES,
   readQueues,
   readTenantLag,
-} from "../../../src/database/repositories/operator-overview.ts";
-import { searchText } from "../../../src/database/repositories/operator-finds.ts";
-import { utcDay } from "../../../src/domain/ids.ts";
-import { createLogger } from "../../../src/observability/logger.ts";
-import { useTestApi } from "../../support/api.ts";
-import { allowMinutes } from "../../support/limits.ts";
-import { seedDeployment } from "../../support/seeded-deployment.ts";
-import { sql } from "../../support/tenant.ts";
+} from "#database/repositories/operator-overview.ts";
+import { searchText } from "#database/repositories/operator-finds.ts";
+import { utcDay } from "#domain/ids.ts";
+import { createLogger } from "#observability/logger.ts";
+import { useTestApi } from "#test/support/api.ts";
+import { allowMinutes } from "#test/support/limits.ts";
+import { seedDeployment } from "#test/support/seeded-deployment.ts";
+import { sql } from "#test/support/tenant.ts";
 
 allowMinutes(3);
 const api = useTestApi();

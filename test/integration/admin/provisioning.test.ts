@@ -1,8 +1,8 @@
 /** The operators' API: tenants, roles, principals, credentials (contract 11). */
 import { Client } from "pg";
 import { beforeAll, describe, expect, test } from "vitest";
-import { useTestApi } from "../../support/api.ts";
-import { accessToken, bearer, provision, type Provisioned } from "../../support/factories.ts";
+import { useTestApi } from "#test/support/api.ts";
+import { accessToken, bearer, provision, type Provisioned } from "#test/support/factories.ts";
 
 const api = useTestApi();
 const TIME = expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/) as string;

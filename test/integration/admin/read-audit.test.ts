@@ -2,11 +2,11 @@
 import { randomBytes, randomUUID } from "node:crypto";
 import { Client } from "pg";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
-import { createPool, type Pool } from "../../../src/database/pool.ts";
-import { createLogger } from "../../../src/observability/logger.ts";
-import { ReadAudit, type TenantReading } from "../../../src/tokens/operators/read-audit.ts";
-import { eventually } from "../../support/eventually.ts";
-import { useTestDatabase } from "../../support/services.ts";
+import { createPool, type Pool } from "#database/pool.ts";
+import { createLogger } from "#observability/logger.ts";
+import { ReadAudit, type TenantReading } from "#tokens/operators/read-audit.ts";
+import { eventually } from "#test/support/eventually.ts";
+import { useTestDatabase } from "#test/support/services.ts";
 
 const MINUTE_MS = 60_000;
 const START = Date.parse("2026-11-20T10:00:00Z");

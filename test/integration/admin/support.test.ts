@@ -1,9 +1,9 @@
 /** Operators find, explain and read what tenants have: on record, without its content. */
 import { beforeAll, describe, expect, test } from "vitest";
-import { type Answer, useTestApi } from "../../support/api.ts";
-import { eventually } from "../../support/eventually.ts";
-import { runSignet } from "../../support/command-line.ts";
-import { createEndpoint, createTenant, type Json, publish, sql, type Tenant } from "../../support/tenant.ts";
+import { type Answer, useTestApi } from "#test/support/api.ts";
+import { eventually } from "#test/support/eventually.ts";
+import { runSignet } from "#test/support/command-line.ts";
+import { createEndpoint, createTenant, type Json, publish, sql, type Tenant } from "#test/support/tenant.ts";
 
 const api = useTestApi();
 const SECRET = "do-not-show";

@@ -1,11 +1,11 @@
 /** Limits per tenant: from the settings, or set by operators for one tenant. */
 import { beforeEach, describe, expect, test } from "vitest";
-import { publishRefusals } from "../../../src/http/rate-limits/publish-refusals.ts";
-import { createLogger } from "../../../src/observability/logger.ts";
-import { metrics } from "../../../src/observability/metrics.ts";
-import { type Answer, useTestApi } from "../../support/api.ts";
-import { type CommandRun, runSignet } from "../../support/command-line.ts";
-import { createTenant, expectRefusal, type Json, type Tenant, WEBHOOK_SCOPES } from "../../support/tenant.ts";
+import { publishRefusals } from "#http/rate-limits/publish-refusals.ts";
+import { createLogger } from "#observability/logger.ts";
+import { metrics } from "#observability/metrics.ts";
+import { type Answer, useTestApi } from "#test/support/api.ts";
+import { type CommandRun, runSignet } from "#test/support/command-line.ts";
+import { createTenant, expectRefusal, type Json, type Tenant, WEBHOOK_SCOPES } from "#test/support/tenant.ts";
 
 const api = useTestApi({
   environment: { SIGNET_ENDPOINTS_PER_TENANT: "2", SIGNET_EVENT_TYPES_PER_TENANT: "2" },

@@ -1,9 +1,9 @@
 /** A suspended tenant gets no new tokens, and every process rejects its existing ones, until it is resumed. */
 import { expect, test } from "vitest";
-import { useSharedApi } from "../../support/api.ts";
-import { accessToken, bearer, grant, provision } from "../../support/factories.ts";
-import { eventually } from "../../support/eventually.ts";
-import { sql } from "../../support/tenant.ts";
+import { useSharedApi } from "#test/support/api.ts";
+import { accessToken, bearer, grant, provision } from "#test/support/factories.ts";
+import { eventually } from "#test/support/eventually.ts";
+import { sql } from "#test/support/tenant.ts";
 
 const api = useSharedApi();
 

@@ -1,8 +1,8 @@
 /** Usage by tenant and day, and the proof that nothing was lost. */
 import { expect, test } from "vitest";
-import { useTestApi } from "../../support/api.ts";
-import { startSignet } from "../../support/signet-command.ts";
-import { createEndpoint, createTenant, expectRefusal, publish, sql } from "../../support/tenant.ts";
+import { useTestApi } from "#test/support/api.ts";
+import { startSignet } from "#test/support/signet-command.ts";
+import { createEndpoint, createTenant, expectRefusal, publish, sql } from "#test/support/tenant.ts";
 
 const api = useTestApi();
 const TODAY = new Date().toISOString().slice(0, 10);

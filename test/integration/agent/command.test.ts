@@ -3,15 +3,15 @@ import { chmod, mkdtemp, readFile, rm, stat, writeFile } from "node:fs/promises"
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { eventually } from "../../support/eventually.ts";
-import { allowMinutes } from "../../support/limits.ts";
-import { type SpawnedProcess, spawnSignet } from "../../support/processes.ts";
+import { eventually } from "#test/support/eventually.ts";
+import { allowMinutes } from "#test/support/limits.ts";
+import { type SpawnedProcess, spawnSignet } from "#test/support/processes.ts";
 import {
   CLIENT_ID,
   type RotatingServer,
   secretOf,
   startRotatingServer,
-} from "../../support/rotating-server.ts";
+} from "#test/support/rotating-server.ts";
 
 allowMinutes(3);
 

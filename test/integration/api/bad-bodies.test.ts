@@ -1,10 +1,10 @@
 /** Sends bad inputs to every route. Each answer must be a 4xx with a code, never a 500. */
 import { beforeAll, describe, expect, test } from "vitest";
-import { readAnswer, unlessStale } from "../../support/answer.ts";
-import { type Answer, useSharedApi } from "../../support/api.ts";
-import { accessToken, bearer, provision, type Provisioned } from "../../support/factories.ts";
-import { adminRoutes } from "../../support/openapi.ts";
-import { createOperator, type TestOperator } from "../../support/operators.ts";
+import { readAnswer, unlessStale } from "#test/support/answer.ts";
+import { type Answer, useSharedApi } from "#test/support/api.ts";
+import { accessToken, bearer, provision, type Provisioned } from "#test/support/factories.ts";
+import { adminRoutes } from "#test/support/openapi.ts";
+import { createOperator, type TestOperator } from "#test/support/operators.ts";
 
 const api = useSharedApi();
 let own: Provisioned;

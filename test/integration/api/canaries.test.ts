@@ -1,8 +1,8 @@
 /** Checks that secrets planted in every part of a request never reach the log. */
 import { expect, test } from "vitest";
-import { useTestApi } from "../../support/api.ts";
-import { execute } from "../../support/test-database.ts";
-import { accessToken, bearer, grant, provision } from "../../support/factories.ts";
+import { useTestApi } from "#test/support/api.ts";
+import { execute } from "#test/support/test-database.ts";
+import { accessToken, bearer, grant, provision } from "#test/support/factories.ts";
 
 const api = useTestApi();
 

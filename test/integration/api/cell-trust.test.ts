@@ -1,12 +1,12 @@
 /** What a home cell takes from another cell, and the other's portal, whose principals are at home (decision 35). */
 import { Client } from "pg";
 import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
-import { readAnswer } from "../../support/answer.ts";
-import { call, useCells, verifiedEntries } from "../../support/cells.ts";
-import { eventually } from "../../support/eventually.ts";
-import { mintLink, openLink, signInToPortal } from "../../support/portal.ts";
-import { type Receiver, startReceiver } from "../../support/receiver-server.ts";
-import { sql } from "../../support/tenant.ts";
+import { readAnswer } from "#test/support/answer.ts";
+import { call, useCells, verifiedEntries } from "#test/support/cells.ts";
+import { eventually } from "#test/support/eventually.ts";
+import { mintLink, openLink, signInToPortal } from "#test/support/portal.ts";
+import { type Receiver, startReceiver } from "#test/support/receiver-server.ts";
+import { sql } from "#test/support/tenant.ts";
 
 const cells = await useCells();
 const { home, us, homeUrl, usUrl, client, untilKnown, activeEndpoint } = cells;

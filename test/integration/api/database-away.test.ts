@@ -1,9 +1,9 @@
 /** What callers get while the database is down: a 503 that asks them to retry. */
 import { decodeJwt } from "jose";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { useTestApi } from "../../support/api.ts";
-import { startDatabase, stopDatabase } from "../../support/database-outage.ts";
-import { accessToken, bearer, provision } from "../../support/factories.ts";
+import { useTestApi } from "#test/support/api.ts";
+import { startDatabase, stopDatabase } from "#test/support/database-outage.ts";
+import { accessToken, bearer, provision } from "#test/support/factories.ts";
 
 const api = useTestApi({ environment: { SIGNET_STATUS_LIST_AUDIENCES: "signet" } });
 const service = { config: { databaseUrl: "" } };

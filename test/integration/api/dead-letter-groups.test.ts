@@ -1,10 +1,10 @@
 /** The counts of the dead-letter queue, its export, and the events that report on it. */
 import { Client } from "pg";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { dropDay } from "../../../src/webhooks/retention/drop-day.ts";
-import { useSharedApi } from "../../support/api.ts";
-import { eventually } from "../../support/eventually.ts";
-import { seedDeadLetters } from "../../support/seeded-letters.ts";
+import { dropDay } from "#webhooks/retention/drop-day.ts";
+import { useSharedApi } from "#test/support/api.ts";
+import { eventually } from "#test/support/eventually.ts";
+import { seedDeadLetters } from "#test/support/seeded-letters.ts";
 import {
   createEndpoint,
   createTenant,
@@ -15,8 +15,8 @@ import {
   rows,
   sql,
   type Tenant,
-} from "../../support/tenant.ts";
-import { machineTimers } from "../../../src/runtime/machine-timers.ts";
+} from "#test/support/tenant.ts";
+import { machineTimers } from "#runtime/machine-timers.ts";
 
 const DLQ = "/v1/webhooks/dlq";
 const api = useSharedApi({ worker: true });

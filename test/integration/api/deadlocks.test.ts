@@ -1,7 +1,7 @@
 /** What a caller sees if PostgreSQL ends its transaction in favour of another one. */
 import { expect, test } from "vitest";
-import { useTestApi } from "../../support/api.ts";
-import { createEndpoint, createTenant, publish, sql, type Tenant } from "../../support/tenant.ts";
+import { useTestApi } from "#test/support/api.ts";
+import { createEndpoint, createTenant, publish, sql, type Tenant } from "#test/support/tenant.ts";
 
 const api = useTestApi();
 

@@ -1,7 +1,7 @@
 /** Statistics of deliveries, by hour. */
 import { expect, test } from "vitest";
-import { useSharedApi } from "../../support/api.ts";
-import { seedDeadLetters } from "../../support/seeded-letters.ts";
+import { useSharedApi } from "#test/support/api.ts";
+import { seedDeadLetters } from "#test/support/seeded-letters.ts";
 import {
   createEndpoint,
   createTenant,
@@ -10,7 +10,7 @@ import {
   rows,
   sql,
   type Tenant,
-} from "../../support/tenant.ts";
+} from "#test/support/tenant.ts";
 
 const api = useSharedApi();
 const STATS = "/v1/webhooks/stats";

@@ -1,9 +1,9 @@
 /** Deliveries as server-sent events over real sockets: contents, access and the end of the stream. */
 import { afterEach, expect, test } from "vitest";
-import { STREAMS_PER_TENANT } from "../../../src/webhooks/engine/delivery-streams.ts";
-import { useSharedApi } from "../../support/api.ts";
-import { bearer } from "../../support/factories.ts";
-import { eventually } from "../../support/eventually.ts";
+import { STREAMS_PER_TENANT } from "#webhooks/engine/delivery-streams.ts";
+import { useSharedApi } from "#test/support/api.ts";
+import { bearer } from "#test/support/factories.ts";
+import { eventually } from "#test/support/eventually.ts";
 import {
   createEndpoint,
   createTenant,
@@ -12,7 +12,7 @@ import {
   rows,
   sql,
   type Tenant,
-} from "../../support/tenant.ts";
+} from "#test/support/tenant.ts";
 
 const api = useSharedApi();
 const PATH = "/v1/webhooks/deliveries/stream";

@@ -1,7 +1,7 @@
 /** Custom headers and authentication towards receivers. Secrets are write-only. */
 import { describe, expect, test } from "vitest";
-import { useTestApi } from "../../support/api.ts";
-import { createTenant, expectRefusal, type Json, rows, sql, type Tenant } from "../../support/tenant.ts";
+import { useTestApi } from "#test/support/api.ts";
+import { createTenant, expectRefusal, type Json, rows, sql, type Tenant } from "#test/support/tenant.ts";
 import { createAuthority } from "../delivery/http-certificates.ts";
 
 const api = useTestApi();

@@ -1,7 +1,7 @@
 /** Changes, disabling and enabling of an endpoint, without a worker: each answer and its effects. */
 import { describe, expect, test } from "vitest";
-import { useTestApi } from "../../support/api.ts";
-import type { Answer } from "../../support/answer.ts";
+import { useTestApi } from "#test/support/api.ts";
+import type { Answer } from "#test/support/answer.ts";
 import {
   createEndpoint,
   createTenant,
@@ -11,7 +11,7 @@ import {
   sql,
   type Tenant,
   WEBHOOK_SCOPES,
-} from "../../support/tenant.ts";
+} from "#test/support/tenant.ts";
 
 const api = useTestApi();
 const ENDPOINTS = "/v1/webhooks/endpoints";

@@ -1,7 +1,7 @@
 /** Filters of endpoints, from registration to the deliveries that they exclude. */
 import { beforeAll, describe, expect, test } from "vitest";
-import { useSharedApi } from "../../support/api.ts";
-import { createEndpoint, createTenant, expectRefusal, rows, sql, type Tenant } from "../../support/tenant.ts";
+import { useSharedApi } from "#test/support/api.ts";
+import { createEndpoint, createTenant, expectRefusal, rows, sql, type Tenant } from "#test/support/tenant.ts";
 
 const api = useSharedApi();
 const TYPE = "order.paid";

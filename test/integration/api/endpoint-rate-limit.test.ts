@@ -1,6 +1,6 @@
 /** The rate limit of an endpoint: answers and effects of each request. */
 import { describe, expect, test } from "vitest";
-import { useSharedApi } from "../../support/api.ts";
+import { useSharedApi } from "#test/support/api.ts";
 import {
   createEndpoint,
   createTenant,
@@ -8,7 +8,7 @@ import {
   type Json,
   rows,
   WEBHOOK_SCOPES,
-} from "../../support/tenant.ts";
+} from "#test/support/tenant.ts";
 
 const api = useSharedApi();
 const ENDPOINTS = "/v1/webhooks/endpoints";

@@ -1,16 +1,16 @@
 /** Concurrent changes of an endpoint's secret, and how the database stores it. */
 import { randomUUID } from "node:crypto";
 import { describe, expect, test } from "vitest";
-import { type Answer, useSharedApi } from "../../support/api.ts";
+import { type Answer, useSharedApi } from "#test/support/api.ts";
 import {
   accepts,
   makeRotatingEndpoint,
   rotate,
   statesOf,
   storedSecrets,
-} from "../../support/rotating-endpoint.ts";
-import { signDeliveryNow, type SignedDelivery } from "../../support/signed-delivery.ts";
-import { createEndpoint, expectRefusal, sql } from "../../support/tenant.ts";
+} from "#test/support/rotating-endpoint.ts";
+import { signDeliveryNow, type SignedDelivery } from "#test/support/signed-delivery.ts";
+import { createEndpoint, expectRefusal, sql } from "#test/support/tenant.ts";
 
 const api = useSharedApi();
 

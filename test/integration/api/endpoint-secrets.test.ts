@@ -1,12 +1,12 @@
 /** Rotation of an endpoint's secret as its tenant sees it, and which secrets sign in each phase. */
 import { createHash, randomBytes, randomUUID } from "node:crypto";
 import { describe, expect, test } from "vitest";
-import { createPool } from "../../../src/database/pool.ts";
-import { sweepSecrets } from "../../../src/webhooks/endpoints/secret-sweep.ts";
-import { createLogger } from "../../../src/observability/logger.ts";
-import { generateSecret } from "../../../src/lib/receiver/secret.ts";
-import { verify } from "../../../src/lib/receiver/verify.ts";
-import { useTestApi } from "../../support/api.ts";
+import { createPool } from "#database/pool.ts";
+import { sweepSecrets } from "#webhooks/endpoints/secret-sweep.ts";
+import { createLogger } from "#observability/logger.ts";
+import { generateSecret } from "#lib/receiver/secret.ts";
+import { verify } from "#lib/receiver/verify.ts";
+import { useTestApi } from "#test/support/api.ts";
 import {
   accepts,
   later,
@@ -14,9 +14,9 @@ import {
   rotate,
   statesOf,
   storedSecrets,
-} from "../../support/rotating-endpoint.ts";
-import { keyringOf, signDeliveryNow, type SignedDelivery } from "../../support/signed-delivery.ts";
-import { anInstant, expectRefusal, rows } from "../../support/tenant.ts";
+} from "#test/support/rotating-endpoint.ts";
+import { keyringOf, signDeliveryNow, type SignedDelivery } from "#test/support/signed-delivery.ts";
+import { anInstant, expectRefusal, rows } from "#test/support/tenant.ts";
 
 const api = useTestApi();
 const HOUR_MS = 3_600_000;

@@ -8,11 +8,11 @@ import {
 } from "node:crypto";
 import { compactDecrypt } from "jose";
 import { describe, expect, test } from "vitest";
-import { createPool } from "../../../src/database/pool.ts";
-import { rotateOnSchedule } from "../../../src/webhooks/endpoints/scheduled-rotation.ts";
-import { sweepSecrets } from "../../../src/webhooks/endpoints/secret-sweep.ts";
-import { createLogger } from "../../../src/observability/logger.ts";
-import { useTestApi } from "../../support/api.ts";
+import { createPool } from "#database/pool.ts";
+import { rotateOnSchedule } from "#webhooks/endpoints/scheduled-rotation.ts";
+import { sweepSecrets } from "#webhooks/endpoints/secret-sweep.ts";
+import { createLogger } from "#observability/logger.ts";
+import { useTestApi } from "#test/support/api.ts";
 import {
   accepts,
   later,
@@ -20,10 +20,10 @@ import {
   rotate,
   type RotatingEndpoint,
   storedSecrets,
-} from "../../support/rotating-endpoint.ts";
-import { keyringOf, signDeliveryNow, type SignedDelivery } from "../../support/signed-delivery.ts";
-import { createEndpoint, expectRefusal, type Json, rows, sql } from "../../support/tenant.ts";
-import { verify } from "../../../src/lib/receiver/verify.ts";
+} from "#test/support/rotating-endpoint.ts";
+import { keyringOf, signDeliveryNow, type SignedDelivery } from "#test/support/signed-delivery.ts";
+import { createEndpoint, expectRefusal, type Json, rows, sql } from "#test/support/tenant.ts";
+import { verify } from "#lib/receiver/verify.ts";
 
 const api = useTestApi();
 const HOUR_MS = 3_600_000;

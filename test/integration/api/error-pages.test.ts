@@ -1,8 +1,8 @@
 /** `/errors/{slug}`, the target of each problem's type: JSON for programs, a page for people. */
 import { describe, expect, test } from "vitest";
-import { ERROR_DESCRIPTIONS } from "../../../src/http/error-descriptions.ts";
-import { ERROR_CATALOGUE, type ErrorCode, errorSlug } from "../../../src/domain/errors.ts";
-import { type Answer, useSharedApi } from "../../support/api.ts";
+import { ERROR_DESCRIPTIONS } from "#http/error-descriptions.ts";
+import { ERROR_CATALOGUE, type ErrorCode, errorSlug } from "#domain/errors.ts";
+import { type Answer, useSharedApi } from "#test/support/api.ts";
 
 const BROWSER = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8";
 const CODES = Object.keys(ERROR_CATALOGUE) as ErrorCode[];

@@ -1,8 +1,8 @@
 /** The shape of every error response (security decisions J), as a tenant receives it. */
 import { beforeAll, describe, expect, test } from "vitest";
-import { ERROR_CATALOGUE } from "../../../src/domain/errors.ts";
-import { type Answer, useSharedApi } from "../../support/api.ts";
-import { accessToken, bearer, provision } from "../../support/factories.ts";
+import { ERROR_CATALOGUE } from "#domain/errors.ts";
+import { type Answer, useSharedApi } from "#test/support/api.ts";
+import { accessToken, bearer, provision } from "#test/support/factories.ts";
 
 const api = useSharedApi();
 let token: string;

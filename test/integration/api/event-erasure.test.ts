@@ -1,7 +1,7 @@
 /** DELETE /v1/events/{id}/content over HTTP (docs/erasure.md). */
 import { expect, test } from "vitest";
-import { useSharedApi } from "../../support/api.ts";
-import { createEndpoint, createTenant, publish, rows, sql, WEBHOOK_SCOPES } from "../../support/tenant.ts";
+import { useSharedApi } from "#test/support/api.ts";
+import { createEndpoint, createTenant, publish, rows, sql, WEBHOOK_SCOPES } from "#test/support/tenant.ts";
 
 const api = useSharedApi();
 const SCOPES = [...WEBHOOK_SCOPES, "compliance:read"];

@@ -1,6 +1,6 @@
 /** The catalogue of event types, and the events that its schemas admit. */
 import { beforeAll, describe, expect, test } from "vitest";
-import { type Answer, useSharedApi } from "../../support/api.ts";
+import { type Answer, useSharedApi } from "#test/support/api.ts";
 import {
   anInstant,
   createTenant,
@@ -9,7 +9,7 @@ import {
   rows,
   sql,
   type Tenant,
-} from "../../support/tenant.ts";
+} from "#test/support/tenant.ts";
 
 const api = useSharedApi();
 const PATH = "/v1/webhooks/event-types";

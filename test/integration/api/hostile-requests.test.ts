@@ -1,8 +1,8 @@
 /** Malformed HTTP requests, sent byte by byte because no client library would send them. */
 import { beforeAll, describe, expect, test } from "vitest";
-import { unlessStale } from "../../support/answer.ts";
-import { exchange, useSharedApi } from "../../support/api.ts";
-import { accessToken, provision } from "../../support/factories.ts";
+import { unlessStale } from "#test/support/answer.ts";
+import { exchange, useSharedApi } from "#test/support/api.ts";
+import { accessToken, provision } from "#test/support/factories.ts";
 
 const api = useSharedApi();
 let token: string;

@@ -1,9 +1,9 @@
 /** An Idempotency-Key belongs to one principal on every route and is stored as a digest (decision 9). */
 import { createHash, randomUUID } from "node:crypto";
 import { beforeAll, describe, expect, test } from "vitest";
-import { type Answer, useSharedApi } from "../../support/api.ts";
-import { accessToken, provision } from "../../support/factories.ts";
-import { asTenant, createEndpoint, createTenant, type Json, sql, type Tenant } from "../../support/tenant.ts";
+import { type Answer, useSharedApi } from "#test/support/api.ts";
+import { accessToken, provision } from "#test/support/factories.ts";
+import { asTenant, createEndpoint, createTenant, type Json, sql, type Tenant } from "#test/support/tenant.ts";
 
 const api = useSharedApi();
 const SCOPES = [

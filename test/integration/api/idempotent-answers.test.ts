@@ -4,10 +4,10 @@
  */
 import { randomUUID } from "node:crypto";
 import { beforeAll, describe, expect, test } from "vitest";
-import { type Answer, useTestApi } from "../../support/api.ts";
-import { type CommandRun, runSignet } from "../../support/command-line.ts";
-import { accessToken, grant, provision, type Provisioned } from "../../support/factories.ts";
-import { asTenant, createTenant, type Json, sql, type Tenant } from "../../support/tenant.ts";
+import { type Answer, useTestApi } from "#test/support/api.ts";
+import { type CommandRun, runSignet } from "#test/support/command-line.ts";
+import { accessToken, grant, provision, type Provisioned } from "#test/support/factories.ts";
+import { asTenant, createTenant, type Json, sql, type Tenant } from "#test/support/tenant.ts";
 
 const api = useTestApi();
 const DAY_MS = 86_400_000;

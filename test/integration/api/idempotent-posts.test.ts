@@ -1,7 +1,7 @@
 /** Every POST takes an Idempotency-Key, including those with several transactions or none. */
 import { randomUUID } from "node:crypto";
 import { beforeAll, describe, expect, test } from "vitest";
-import { type Answer, useSharedApi } from "../../support/api.ts";
+import { type Answer, useSharedApi } from "#test/support/api.ts";
 import {
   createEndpoint,
   createTenant,
@@ -9,7 +9,7 @@ import {
   type Json,
   sql,
   type Tenant,
-} from "../../support/tenant.ts";
+} from "#test/support/tenant.ts";
 
 const api = useSharedApi();
 /** RFC 6749, 7009 and 7662 define these; repeats get a new answer, and revoking twice is harmless. */

@@ -1,11 +1,11 @@
 /** A replay of many dead letters answers at once, and what counts its items reads a bounded number of them. */
 import { Client } from "pg";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { useTestApi } from "../../support/api.ts";
-import { allowMinutes } from "../../support/limits.ts";
-import { fillDeliveries } from "../../support/many-rows.ts";
-import { createEndpoint, createTenant, sql, type Tenant, WEBHOOK_SCOPES } from "../../support/tenant.ts";
-import { COMPARED_MAX, OUTCOMES_MAX } from "../../../src/webhooks/replay/replay-service.ts";
+import { useTestApi } from "#test/support/api.ts";
+import { allowMinutes } from "#test/support/limits.ts";
+import { fillDeliveries } from "#test/support/many-rows.ts";
+import { createEndpoint, createTenant, sql, type Tenant, WEBHOOK_SCOPES } from "#test/support/tenant.ts";
+import { COMPARED_MAX, OUTCOMES_MAX } from "#webhooks/replay/replay-service.ts";
 
 allowMinutes(5);
 

@@ -1,8 +1,8 @@
 /** Limits hold under concurrent requests. */
 import { Client } from "pg";
 import { expect, onTestFinished, test } from "vitest";
-import { useSharedApi } from "../../support/api.ts";
-import { createTenant, type Tenant } from "../../support/tenant.ts";
+import { useSharedApi } from "#test/support/api.ts";
+import { createTenant, type Tenant } from "#test/support/tenant.ts";
 
 const api = useSharedApi();
 const CONCURRENT = 12;

@@ -1,7 +1,7 @@
 /** Lists filtered by the endpoints' metadata: `metadata[key]=value`. */
 import { beforeAll, describe, expect, test } from "vitest";
-import { SignetClient } from "../../../src/lib/client/index.ts";
-import { useSharedApi } from "../../support/api.ts";
+import { SignetClient } from "#lib/client/index.ts";
+import { useSharedApi } from "#test/support/api.ts";
 import {
   createEndpoint,
   createTenant,
@@ -11,7 +11,7 @@ import {
   rows,
   sql,
   type Tenant,
-} from "../../support/tenant.ts";
+} from "#test/support/tenant.ts";
 
 const api = useSharedApi();
 const ENDPOINTS = "/v1/webhooks/endpoints";

@@ -1,9 +1,9 @@
 /** Only the service can publish its own event types (security decisions H). */
 import { randomUUID } from "node:crypto";
 import { beforeAll, expect, test } from "vitest";
-import { OWN_EVENT_TYPES } from "../../../src/domain/own-event-types.ts";
-import { type Answer, useSharedApi } from "../../support/api.ts";
-import { eventually } from "../../support/eventually.ts";
+import { OWN_EVENT_TYPES } from "#domain/own-event-types.ts";
+import { type Answer, useSharedApi } from "#test/support/api.ts";
+import { eventually } from "#test/support/eventually.ts";
 import {
   createProducer,
   PRODUCER_SCOPES,
@@ -11,9 +11,9 @@ import {
   seconds,
   sendSigned,
   signed,
-} from "../../support/producer.ts";
-import { type Receiver, startReceiver } from "../../support/receiver-server.ts";
-import { type Json, sql, type Tenant, WEBHOOK_SCOPES } from "../../support/tenant.ts";
+} from "#test/support/producer.ts";
+import { type Receiver, startReceiver } from "#test/support/receiver-server.ts";
+import { type Json, sql, type Tenant, WEBHOOK_SCOPES } from "#test/support/tenant.ts";
 
 const api = useSharedApi({ worker: true });
 let producer: Producer;

@@ -1,8 +1,8 @@
 /** Publishing for another tenant is recorded in the compliance log once an hour, not per event. */
 import { beforeAll, describe, expect, test } from "vitest";
-import { useTestApi } from "../../support/api.ts";
-import { accessToken, bearer, provision, type Provisioned } from "../../support/factories.ts";
-import { sql } from "../../support/tenant.ts";
+import { useTestApi } from "#test/support/api.ts";
+import { accessToken, bearer, provision, type Provisioned } from "#test/support/factories.ts";
+import { sql } from "#test/support/tenant.ts";
 
 const api = useTestApi();
 const HOUR_MS = 3_600_000;

@@ -1,12 +1,12 @@
 /** Public documents: rendered once, cached by ETag, and rate-limited. HEAD works wherever GET does. */
 import { gunzipSync } from "node:zlib";
 import { beforeAll, describe, expect, test } from "vitest";
-import { readAnswer } from "../../support/answer.ts";
-import { exchange, useSharedApi, useTestApi } from "../../support/api.ts";
-import { eventually } from "../../support/eventually.ts";
-import { bearer } from "../../support/factories.ts";
-import { adminRoutes, apiRoutes } from "../../support/openapi.ts";
-import { createEndpoint, createTenant, type Tenant, WEBHOOK_SCOPES } from "../../support/tenant.ts";
+import { readAnswer } from "#test/support/answer.ts";
+import { exchange, useSharedApi, useTestApi } from "#test/support/api.ts";
+import { eventually } from "#test/support/eventually.ts";
+import { bearer } from "#test/support/factories.ts";
+import { adminRoutes, apiRoutes } from "#test/support/openapi.ts";
+import { createEndpoint, createTenant, type Tenant, WEBHOOK_SCOPES } from "#test/support/tenant.ts";
 
 const api = useSharedApi();
 /** Two at once. What some megabytes cost takes seconds to come back. */

@@ -1,10 +1,10 @@
 /** Replay jobs by state and filter, and resends, over HTTP with a worker: counts, items, outcomes, errors. */
 import { Client } from "pg";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { useSharedApi } from "../../support/api.ts";
-import { eventually } from "../../support/eventually.ts";
-import { type Receiver, startReceiver } from "../../support/receiver-server.ts";
-import { seedDeadLetters } from "../../support/seeded-letters.ts";
+import { useSharedApi } from "#test/support/api.ts";
+import { eventually } from "#test/support/eventually.ts";
+import { type Receiver, startReceiver } from "#test/support/receiver-server.ts";
+import { seedDeadLetters } from "#test/support/seeded-letters.ts";
 import {
   createOwner,
   createTenant,
@@ -14,7 +14,7 @@ import {
   replayInState as until,
   rows,
   sql,
-} from "../../support/tenant.ts";
+} from "#test/support/tenant.ts";
 
 const api = useSharedApi({ worker: true });
 const REPLAYS = "/v1/webhooks/replays";

@@ -1,7 +1,7 @@
 /** A replay to an endpoint that is deleted, disabled or unverified fails with the reason, and changes nothing. */
 import { beforeAll, describe, expect, test } from "vitest";
-import { useSharedApi } from "../../support/api.ts";
-import { eventually } from "../../support/eventually.ts";
+import { useSharedApi } from "#test/support/api.ts";
+import { eventually } from "#test/support/eventually.ts";
 import {
   createEndpoint,
   createTenant,
@@ -13,7 +13,7 @@ import {
   sql,
   type Tenant,
   WEBHOOK_SCOPES,
-} from "../../support/tenant.ts";
+} from "#test/support/tenant.ts";
 
 const api = useSharedApi({ worker: true });
 const DLQ = "/v1/webhooks/dlq";

@@ -2,12 +2,12 @@
 import { randomBytes } from "node:crypto";
 import { Client } from "pg";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { newId } from "../../../src/domain/ids.ts";
-import { useTestApi } from "../../support/api.ts";
-import { eventually } from "../../support/eventually.ts";
-import { allowMinutes } from "../../support/limits.ts";
-import { type Receiver, startReceiver } from "../../support/receiver-server.ts";
-import { seedDeadLetters } from "../../support/seeded-letters.ts";
+import { newId } from "#domain/ids.ts";
+import { useTestApi } from "#test/support/api.ts";
+import { eventually } from "#test/support/eventually.ts";
+import { allowMinutes } from "#test/support/limits.ts";
+import { type Receiver, startReceiver } from "#test/support/receiver-server.ts";
+import { seedDeadLetters } from "#test/support/seeded-letters.ts";
 import {
   anId,
   anInstant,
@@ -23,7 +23,7 @@ import {
   rows,
   sql,
   type Tenant,
-} from "../../support/tenant.ts";
+} from "#test/support/tenant.ts";
 
 allowMinutes(4);
 

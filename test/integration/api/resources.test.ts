@@ -5,8 +5,8 @@
 import { randomBytes } from "node:crypto";
 import * as fc from "fast-check";
 import { beforeAll, describe, expect, test } from "vitest";
-import { ID_PREFIXES, type IdNoun, newId } from "../../../src/domain/ids.ts";
-import { type Answer, useSharedApi } from "../../support/api.ts";
+import { ID_PREFIXES, type IdNoun, newId } from "#domain/ids.ts";
+import { type Answer, useSharedApi } from "#test/support/api.ts";
 import {
   createEndpoint,
   createTenant,
@@ -16,7 +16,7 @@ import {
   rows,
   sql,
   type Tenant,
-} from "../../support/tenant.ts";
+} from "#test/support/tenant.ts";
 
 const api = useSharedApi();
 const ENDPOINTS = "/v1/webhooks/endpoints";

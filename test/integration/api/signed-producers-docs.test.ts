@@ -3,11 +3,11 @@ import { execFile } from "node:child_process";
 import { readFile } from "node:fs/promises";
 import { promisify } from "node:util";
 import { expect, test } from "vitest";
-import { publishSigned } from "../../../docs/examples/publish-signed.ts";
-import { useSharedApi } from "../../support/api.ts";
-import { allowMinutes } from "../../support/limits.ts";
-import { createProducer } from "../../support/producer.ts";
-import { createTenant } from "../../support/tenant.ts";
+import { publishSigned } from "#docs/examples/publish-signed.ts";
+import { useSharedApi } from "#test/support/api.ts";
+import { allowMinutes } from "#test/support/limits.ts";
+import { createProducer } from "#test/support/producer.ts";
+import { createTenant } from "#test/support/tenant.ts";
 
 allowMinutes(3);
 

@@ -1,8 +1,8 @@
 /** The ingress validator (contract 6): events published with a producer's signature. */
 import { createHmac, randomUUID } from "node:crypto";
 import { beforeAll, describe, expect, test } from "vitest";
-import { type Answer, useSharedApi } from "../../support/api.ts";
-import { bearer } from "../../support/factories.ts";
+import { type Answer, useSharedApi } from "#test/support/api.ts";
+import { bearer } from "#test/support/factories.ts";
 import {
   createProducer,
   makeSigningSecret,
@@ -12,8 +12,8 @@ import {
   signed,
   type SignedParts,
   signedV1,
-} from "../../support/producer.ts";
-import { expectRefusal, type Json, sql } from "../../support/tenant.ts";
+} from "#test/support/producer.ts";
+import { expectRefusal, type Json, sql } from "#test/support/tenant.ts";
 
 const api = useSharedApi();
 let producer: Producer;

@@ -1,8 +1,8 @@
 /** Signing secrets of credentials: creation, rotation, revocation, requirement and permissions. */
 import { randomUUID } from "node:crypto";
 import { beforeAll, describe, expect, test } from "vitest";
-import { useTestApi } from "../../support/api.ts";
-import { accessToken, bearer, provision } from "../../support/factories.ts";
+import { useTestApi } from "#test/support/api.ts";
+import { accessToken, bearer, provision } from "#test/support/factories.ts";
 import {
   createProducer,
   makeSigningSecret,
@@ -11,8 +11,8 @@ import {
   seconds,
   sendSigned,
   signed,
-} from "../../support/producer.ts";
-import { asTenant, expectRefusal, type Json, rows, sql } from "../../support/tenant.ts";
+} from "#test/support/producer.ts";
+import { asTenant, expectRefusal, type Json, rows, sql } from "#test/support/tenant.ts";
 
 const api = useTestApi();
 let other: Producer;

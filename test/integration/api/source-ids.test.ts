@@ -4,12 +4,12 @@
  */
 import { randomUUID } from "node:crypto";
 import { expect, test } from "vitest";
-import { type Answer, useSharedApi } from "../../support/api.ts";
-import { accessToken, provision } from "../../support/factories.ts";
-import { eventually } from "../../support/eventually.ts";
-import { createProducer, seconds, sendSigned, signed } from "../../support/producer.ts";
-import { startReceiver } from "../../support/receiver-server.ts";
-import { asTenant, createTenant, type Json, renew, rows, sql, type Tenant } from "../../support/tenant.ts";
+import { type Answer, useSharedApi } from "#test/support/api.ts";
+import { accessToken, provision } from "#test/support/factories.ts";
+import { eventually } from "#test/support/eventually.ts";
+import { createProducer, seconds, sendSigned, signed } from "#test/support/producer.ts";
+import { startReceiver } from "#test/support/receiver-server.ts";
+import { asTenant, createTenant, type Json, renew, rows, sql, type Tenant } from "#test/support/tenant.ts";
 
 const api = useSharedApi({ worker: true });
 const EVENTS = "/v1/events";

@@ -1,13 +1,13 @@
 /** A filter's time range that ends before it begins is rejected instead of finding nothing. */
 import { beforeAll, describe, expect, test } from "vitest";
-import { useSharedApi } from "../../support/api.ts";
+import { useSharedApi } from "#test/support/api.ts";
 import {
   createEndpoint,
   createTenant,
   expectRefusal,
   type Tenant,
   WEBHOOK_SCOPES,
-} from "../../support/tenant.ts";
+} from "#test/support/tenant.ts";
 
 const api = useSharedApi();
 const EARLY = "2025-11-20T00:00:00Z";

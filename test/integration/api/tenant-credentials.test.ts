@@ -1,8 +1,8 @@
 /** `POST /v1/credentials`: the credentials that a tenant can create, and how one replaces another. */
 import { generateKeyPairSync } from "node:crypto";
 import { beforeAll, describe, expect, test } from "vitest";
-import { useTestApi } from "../../support/api.ts";
-import { grant, provision } from "../../support/factories.ts";
+import { useTestApi } from "#test/support/api.ts";
+import { grant, provision } from "#test/support/factories.ts";
 import {
   anInstant,
   createTenant,
@@ -11,7 +11,7 @@ import {
   renew,
   sql,
   type Tenant,
-} from "../../support/tenant.ts";
+} from "#test/support/tenant.ts";
 
 const api = useTestApi();
 const publicKey = generateKeyPairSync("ec", { namedCurve: "P-256" }).publicKey.export({ format: "jwk" });

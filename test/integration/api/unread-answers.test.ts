@@ -8,11 +8,11 @@ import { monitorEventLoopDelay } from "node:perf_hooks";
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { beforeAll, expect, test } from "vitest";
-import { cpuMs } from "../../support/cpu-time.ts";
-import { useTestApi } from "../../support/api.ts";
-import { adminRoutes, apiRoutes } from "../../support/openapi.ts";
-import { withoutPause } from "../../support/pauses.ts";
-import { createTenant, type Tenant, WEBHOOK_SCOPES } from "../../support/tenant.ts";
+import { cpuMs } from "#test/support/cpu-time.ts";
+import { useTestApi } from "#test/support/api.ts";
+import { adminRoutes, apiRoutes } from "#test/support/openapi.ts";
+import { withoutPause } from "#test/support/pauses.ts";
+import { createTenant, type Tenant, WEBHOOK_SCOPES } from "#test/support/tenant.ts";
 
 const api = useTestApi();
 const PIPELINED = 256;

@@ -3,13 +3,13 @@
  * that names the place and explains the constraint in words, never a regular expression or a 500.
  */
 import { beforeAll, describe, expect, test } from "vitest";
-import { withoutReferences } from "../../../docs/described-api.ts";
-import type { DocumentedSchema } from "../../../src/api/openapi/examples.ts";
-import { ERROR_CATALOGUE } from "../../../src/domain/errors.ts";
-import { readAnswer, unlessStale } from "../../support/answer.ts";
-import { type Answer, useSharedApi } from "../../support/api.ts";
-import { createTenant, type Tenant, WEBHOOK_SCOPES } from "../../support/tenant.ts";
-import { NO_NUMBERS, violationsOf } from "../../support/violations.ts";
+import { withoutReferences } from "#docs/described-api.ts";
+import type { DocumentedSchema } from "#api/openapi/examples.ts";
+import { ERROR_CATALOGUE } from "#domain/errors.ts";
+import { readAnswer, unlessStale } from "#test/support/answer.ts";
+import { type Answer, useSharedApi } from "#test/support/api.ts";
+import { createTenant, type Tenant, WEBHOOK_SCOPES } from "#test/support/tenant.ts";
+import { NO_NUMBERS, violationsOf } from "#test/support/violations.ts";
 
 const api = useSharedApi();
 const SCOPES = [

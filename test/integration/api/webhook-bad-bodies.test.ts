@@ -1,8 +1,8 @@
 /** Invalid bodies at the webhook routes: each gets its code of the catalogue, never a 500. */
 import { beforeAll, describe, expect, test } from "vitest";
-import targets from "../../support/vectors/targets.json" with { type: "json" };
-import { useSharedApi } from "../../support/api.ts";
-import { createTenant, expectRefusal, type Json, rows, sql, type Tenant } from "../../support/tenant.ts";
+import targets from "#test/support/vectors/targets.json" with { type: "json" };
+import { useSharedApi } from "#test/support/api.ts";
+import { createTenant, expectRefusal, type Json, rows, sql, type Tenant } from "#test/support/tenant.ts";
 
 const api = useSharedApi();
 let tenant: Tenant;

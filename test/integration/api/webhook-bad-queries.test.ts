@@ -1,7 +1,7 @@
 /** Invalid queries, addresses, methods and media types at the webhook routes: never a 500. */
 import { beforeAll, describe, expect, test } from "vitest";
-import { useSharedApi } from "../../support/api.ts";
-import { type ApiRoute, apiRoutes } from "../../support/openapi.ts";
+import { useSharedApi } from "#test/support/api.ts";
+import { type ApiRoute, apiRoutes } from "#test/support/openapi.ts";
 import {
   createEndpoint,
   createTenant,
@@ -10,7 +10,7 @@ import {
   publish,
   rows,
   type Tenant,
-} from "../../support/tenant.ts";
+} from "#test/support/tenant.ts";
 
 const api = useSharedApi();
 let tenant: Tenant;

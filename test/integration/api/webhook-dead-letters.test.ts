@@ -1,8 +1,8 @@
 /** The dead-letter queue: its contents, their lifetime, and replays (contract 3 and 4). */
 import { randomBytes } from "node:crypto";
 import { afterEach, beforeAll, describe, expect, test } from "vitest";
-import { newId } from "../../../src/domain/ids.ts";
-import { useTestApi } from "../../support/api.ts";
+import { newId } from "#domain/ids.ts";
+import { useTestApi } from "#test/support/api.ts";
 import {
   anId,
   anInstant,
@@ -15,7 +15,7 @@ import {
   rows,
   sql,
   type Tenant,
-} from "../../support/tenant.ts";
+} from "#test/support/tenant.ts";
 
 const api = useTestApi();
 const WEEK_MS = 7 * 86_400_000;

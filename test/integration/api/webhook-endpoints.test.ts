@@ -1,6 +1,6 @@
 /** The life cycle of an endpoint as its tenant sees it, without a worker: the effects of each request. */
 import { describe, expect, test } from "vitest";
-import { useTestApi } from "../../support/api.ts";
+import { useTestApi } from "#test/support/api.ts";
 import {
   createEndpoint,
   createTenant,
@@ -10,7 +10,7 @@ import {
   rows,
   sql,
   type Tenant,
-} from "../../support/tenant.ts";
+} from "#test/support/tenant.ts";
 
 const api = useTestApi();
 const ENDPOINTS = "/v1/webhooks/endpoints";

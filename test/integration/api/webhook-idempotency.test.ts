@@ -1,7 +1,7 @@
 /** A POST with an Idempotency-Key runs once in 24 hours, however often it is sent (contract 6.2). */
 import { describe, expect, test } from "vitest";
-import { type Answer, useTestApi } from "../../support/api.ts";
-import { accessToken, provision } from "../../support/factories.ts";
+import { type Answer, useTestApi } from "#test/support/api.ts";
+import { accessToken, provision } from "#test/support/factories.ts";
 import {
   asTenant,
   createEndpoint,
@@ -12,7 +12,7 @@ import {
   sql,
   type Tenant,
   WEBHOOK_SCOPES,
-} from "../../support/tenant.ts";
+} from "#test/support/tenant.ts";
 
 const api = useTestApi();
 const DAY_MS = 86_400_000;

@@ -5,8 +5,8 @@
 import { randomBytes } from "node:crypto";
 import * as fc from "fast-check";
 import { beforeAll, describe, expect, test } from "vitest";
-import { newId } from "../../../src/domain/ids.ts";
-import { useTestApi } from "../../support/api.ts";
+import { newId } from "#domain/ids.ts";
+import { useTestApi } from "#test/support/api.ts";
 import {
   createEndpoint,
   createTenant,
@@ -17,7 +17,7 @@ import {
   rows,
   sql,
   type Tenant,
-} from "../../support/tenant.ts";
+} from "#test/support/tenant.ts";
 
 const api = useTestApi();
 const DAY_MS = 86_400_000;

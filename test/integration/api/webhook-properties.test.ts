@@ -1,10 +1,10 @@
 /** No input causes a 5xx, and every error response has a code of the catalogue. */
 import * as fc from "fast-check";
 import { beforeAll, expect, test } from "vitest";
-import { ERROR_CATALOGUE } from "../../../src/domain/errors.ts";
-import { type Answer, useTestApi } from "../../support/api.ts";
-import { type ApiRoute, apiRoutes } from "../../support/openapi.ts";
-import { createEndpoint, createTenant, publish, rows, type Tenant } from "../../support/tenant.ts";
+import { ERROR_CATALOGUE } from "#domain/errors.ts";
+import { type Answer, useTestApi } from "#test/support/api.ts";
+import { type ApiRoute, apiRoutes } from "#test/support/openapi.ts";
+import { createEndpoint, createTenant, publish, rows, type Tenant } from "#test/support/tenant.ts";
 
 const api = useTestApi();
 const RUNS = 60;

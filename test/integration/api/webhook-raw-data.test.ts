@@ -3,12 +3,12 @@
  * written (contract 6.1).
  */
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { RawJson, SignetClient } from "../../../src/lib/client/index.ts";
-import { useSharedApi } from "../../support/api.ts";
-import { runSignet } from "../../support/command-line.ts";
-import { eventually } from "../../support/eventually.ts";
-import { type Receiver, startReceiver, verifyReceived } from "../../support/receiver-server.ts";
-import { createTenant, type Json, listAll, rows, sql, type Tenant } from "../../support/tenant.ts";
+import { RawJson, SignetClient } from "#lib/client/index.ts";
+import { useSharedApi } from "#test/support/api.ts";
+import { runSignet } from "#test/support/command-line.ts";
+import { eventually } from "#test/support/eventually.ts";
+import { type Receiver, startReceiver, verifyReceived } from "#test/support/receiver-server.ts";
+import { createTenant, type Json, listAll, rows, sql, type Tenant } from "#test/support/tenant.ts";
 
 const SPELLINGS: readonly [string, string][] = [
   ["1.0 and similar numbers", '{"a":1.0,"b":-0.0,"c":1E+2,"d":0.10}'],

@@ -1,11 +1,11 @@
 /** Checks a token's scopes (contract 5.7) at every route of the running API. */
 import { randomBytes } from "node:crypto";
 import { beforeAll, describe, expect, test } from "vitest";
-import { newId } from "../../../src/domain/ids.ts";
-import { type Answer, useSharedApi } from "../../support/api.ts";
-import { accessToken, bearer, provision, type Provisioned } from "../../support/factories.ts";
-import { type ApiRoute, apiRoutes } from "../../support/openapi.ts";
-import { asTenant, createTenant, rows, sql, type Tenant } from "../../support/tenant.ts";
+import { newId } from "#domain/ids.ts";
+import { type Answer, useSharedApi } from "#test/support/api.ts";
+import { accessToken, bearer, provision, type Provisioned } from "#test/support/factories.ts";
+import { type ApiRoute, apiRoutes } from "#test/support/openapi.ts";
+import { asTenant, createTenant, rows, sql, type Tenant } from "#test/support/tenant.ts";
 
 const api = useSharedApi();
 

@@ -2,7 +2,7 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { expect, test } from "vitest";
-import { IMAGE_ENVIRONMENT, productionImage } from "../../support/processes.ts";
+import { IMAGE_ENVIRONMENT, productionImage } from "#test/support/processes.ts";
 
 const WAIT = `const { untilInterrupted } = await import("./dist/src/cli/client/interrupted.js");
   const { interrupted, forget } = untilInterrupted();

@@ -1,14 +1,14 @@
 /** `signet listen` as a process: what it registers, verifies, forwards and cleans up. */
 import { afterEach, beforeAll, expect, test } from "vitest";
-import type { Environment } from "../../../src/config/config.ts";
-import { useSharedApi } from "../../support/api.ts";
-import { eventually } from "../../support/eventually.ts";
-import { freePort } from "../../support/free-port.ts";
-import { allowMinutes } from "../../support/limits.ts";
-import { startReceiver } from "../../support/receiver-server.ts";
-import { type RunningCommand, startSignet } from "../../support/signet-command.ts";
-import { signDelivery } from "../../../src/lib/receiver/sign.ts";
-import { createTenant, type Tenant } from "../../support/tenant.ts";
+import type { Environment } from "#config/config.ts";
+import { useSharedApi } from "#test/support/api.ts";
+import { eventually } from "#test/support/eventually.ts";
+import { freePort } from "#test/support/free-port.ts";
+import { allowMinutes } from "#test/support/limits.ts";
+import { startReceiver } from "#test/support/receiver-server.ts";
+import { type RunningCommand, startSignet } from "#test/support/signet-command.ts";
+import { signDelivery } from "#lib/receiver/sign.ts";
+import { createTenant, type Tenant } from "#test/support/tenant.ts";
 
 allowMinutes(3);
 

@@ -1,14 +1,14 @@
 /** A tenant's commands that follow, export, hold credentials and manage streams: the real binary against a real service. */
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { useSharedApi } from "../../support/api.ts";
-import { eventually } from "../../support/eventually.ts";
-import { freePort } from "../../support/free-port.ts";
-import { allowMinutes } from "../../support/limits.ts";
-import { runProcess } from "../../support/processes.ts";
-import { signetProgram, startSignet } from "../../support/signet-command.ts";
-import { SAFE_SUMMARY, sql, WEBHOOK_SCOPES } from "../../support/tenant.ts";
-import { useTenantCommands } from "../../support/tenant-commands.ts";
+import { useSharedApi } from "#test/support/api.ts";
+import { eventually } from "#test/support/eventually.ts";
+import { freePort } from "#test/support/free-port.ts";
+import { allowMinutes } from "#test/support/limits.ts";
+import { runProcess } from "#test/support/processes.ts";
+import { signetProgram, startSignet } from "#test/support/signet-command.ts";
+import { SAFE_SUMMARY, sql, WEBHOOK_SCOPES } from "#test/support/tenant.ts";
+import { useTenantCommands } from "#test/support/tenant-commands.ts";
 
 allowMinutes(3);
 

@@ -2,15 +2,15 @@
 import { readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import { useSharedApi } from "../../support/api.ts";
-import { eventually } from "../../support/eventually.ts";
-import { provision } from "../../support/factories.ts";
-import { freePort } from "../../support/free-port.ts";
-import { allowMinutes } from "../../support/limits.ts";
-import { WEBHOOK_SCOPES } from "../../support/tenant.ts";
-import { openLink } from "../../support/portal.ts";
-import { startReceiver } from "../../support/receiver-server.ts";
-import { useTenantCommands } from "../../support/tenant-commands.ts";
+import { useSharedApi } from "#test/support/api.ts";
+import { eventually } from "#test/support/eventually.ts";
+import { provision } from "#test/support/factories.ts";
+import { freePort } from "#test/support/free-port.ts";
+import { allowMinutes } from "#test/support/limits.ts";
+import { WEBHOOK_SCOPES } from "#test/support/tenant.ts";
+import { openLink } from "#test/support/portal.ts";
+import { startReceiver } from "#test/support/receiver-server.ts";
+import { useTenantCommands } from "#test/support/tenant-commands.ts";
 
 allowMinutes(4);
 
@@ -362,7 +362,7 @@ test("bash completes every command, its options and values", async () => {
   await writeFile(file, script);
   expect(await readFile(file, "utf8")).toContain("'signet endpoint secret rotate'");
   const complete = async (...typed: readonly string[]): Promise<string[]> => {
-    const { runProcess } = await import("../../support/processes.ts");
+    const { runProcess } = await import("#test/support/processes.ts");
     const quoted = typed.map((word) => `'${word}'`).join(" ");
     const line = `. ${file}; COMP_WORDS=(${quoted}); COMP_CWORD=$((\${#COMP_WORDS[@]} - 1)); _signet; echo "\${COMPREPLY[@]}"`;
     const output = await runProcess({ command: ["bash", "-c", line], cwd: directory, environment: {} });

@@ -5,15 +5,15 @@ import { mkdtemp, readdir, readFile, rm, stat } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { FileCredentialStore, parseCredential } from "../../../src/lib/client/file-credential-store.ts";
-import { answerOf } from "../../support/child-answer.ts";
-import { allowMinutes } from "../../support/limits.ts";
+import { FileCredentialStore, parseCredential } from "#lib/client/file-credential-store.ts";
+import { answerOf } from "#test/support/child-answer.ts";
+import { allowMinutes } from "#test/support/limits.ts";
 import {
   CLIENT_ID,
   type RotatingServer,
   secretOf,
   startRotatingServer,
-} from "../../support/rotating-server.ts";
+} from "#test/support/rotating-server.ts";
 
 allowMinutes(4);
 

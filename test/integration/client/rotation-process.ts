@@ -4,9 +4,9 @@
  * a line per step. Modes: `once` gets one token; `before-save` and `after-save` hang there when a successor arrives;
  * `forever` gets tokens in a loop, each from a new client.
  */
-import type { CredentialStore } from "../../../src/lib/client/credential-store.ts";
-import { FileCredentialStore } from "../../../src/lib/client/file-credential-store.ts";
-import { SignetClient } from "../../../src/lib/client/signet-client.ts";
+import type { CredentialStore } from "#lib/client/credential-store.ts";
+import { FileCredentialStore } from "#lib/client/file-credential-store.ts";
+import { SignetClient } from "#lib/client/signet-client.ts";
 
 const [baseUrl = "", path = "", mode = ""] = process.argv.slice(2);
 const file = new FileCredentialStore(path);

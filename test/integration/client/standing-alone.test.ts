@@ -6,13 +6,13 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { allowMinutes } from "../../support/limits.ts";
+import { allowMinutes } from "#test/support/limits.ts";
 import {
   CLIENT_ID,
   type RotatingServer,
   secretOf,
   startRotatingServer,
-} from "../../support/rotating-server.ts";
+} from "#test/support/rotating-server.ts";
 
 allowMinutes(3);
 

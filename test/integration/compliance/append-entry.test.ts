@@ -2,15 +2,15 @@
 import { randomBytes } from "node:crypto";
 import { Client } from "pg";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { appendEntry, appendEntryNow, type LogPlace } from "../../../src/compliance/append-entry.ts";
-import type { ComplianceEntry } from "../../../src/compliance/entry.ts";
-import { leafHash } from "../../../src/lib/transparency-log/node-crypto.ts";
-import { type Frontier, GrowingTree } from "../../../src/compliance/merkle.ts";
-import { createPool, type Pool, SERVICE_ROLES, type ServiceRole } from "../../../src/database/pool.ts";
-import { tenantTransaction, transaction } from "../../../src/database/transaction.ts";
-import { newId } from "../../../src/domain/ids.ts";
-import { createLogger } from "../../../src/observability/logger.ts";
-import { useTestDatabase } from "../../support/services.ts";
+import { appendEntry, appendEntryNow, type LogPlace } from "#compliance/append-entry.ts";
+import type { ComplianceEntry } from "#compliance/entry.ts";
+import { leafHash } from "#lib/transparency-log/node-crypto.ts";
+import { type Frontier, GrowingTree } from "#compliance/merkle.ts";
+import { createPool, type Pool, SERVICE_ROLES, type ServiceRole } from "#database/pool.ts";
+import { tenantTransaction, transaction } from "#database/transaction.ts";
+import { newId } from "#domain/ids.ts";
+import { createLogger } from "#observability/logger.ts";
+import { useTestDatabase } from "#test/support/services.ts";
 
 const database = useTestDatabase();
 const sources = { clock: { now: () => 1_763_650_000_123 }, randomBytes };

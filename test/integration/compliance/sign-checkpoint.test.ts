@@ -5,27 +5,19 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Client } from "pg";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { NODE_CRYPTO, sha256 } from "../../../src/lib/transparency-log/node-crypto.ts";
-import { verifyConsistency, verifyInclusion } from "../../../src/lib/transparency-log/merkle-proof.ts";
-import {
-  openCheckpoint,
-  parseVerifierKey,
-  type VerifierKey,
-} from "../../../src/lib/transparency-log/signed-note.ts";
-import { appendEntry } from "../../../src/compliance/append-entry.ts";
-import { type CheckpointKey, createCheckpointKey } from "../../../src/compliance/checkpoint-key.ts";
-import {
-  checkpointFiles,
-  type CheckpointSink,
-  createFileSink,
-} from "../../../src/compliance/checkpoint-sink.ts";
-import { GrowingTree } from "../../../src/compliance/merkle.ts";
-import { type CheckpointSigner, signCheckpoint } from "../../../src/compliance/sign-checkpoint.ts";
-import { readConsistencyProof, readInclusionProof } from "../../../src/compliance/tree-reader.ts";
-import { createPool, type Pool, type ServiceRole } from "../../../src/database/pool.ts";
-import { transaction } from "../../../src/database/transaction.ts";
-import { createLogger } from "../../../src/observability/logger.ts";
-import { createTestDatabase, type TestDatabase } from "../../support/services.ts";
+import { NODE_CRYPTO, sha256 } from "#lib/transparency-log/node-crypto.ts";
+import { verifyConsistency, verifyInclusion } from "#lib/transparency-log/merkle-proof.ts";
+import { openCheckpoint, parseVerifierKey, type VerifierKey } from "#lib/transparency-log/signed-note.ts";
+import { appendEntry } from "#compliance/append-entry.ts";
+import { type CheckpointKey, createCheckpointKey } from "#compliance/checkpoint-key.ts";
+import { checkpointFiles, type CheckpointSink, createFileSink } from "#compliance/checkpoint-sink.ts";
+import { GrowingTree } from "#compliance/merkle.ts";
+import { type CheckpointSigner, signCheckpoint } from "#compliance/sign-checkpoint.ts";
+import { readConsistencyProof, readInclusionProof } from "#compliance/tree-reader.ts";
+import { createPool, type Pool, type ServiceRole } from "#database/pool.ts";
+import { transaction } from "#database/transaction.ts";
+import { createLogger } from "#observability/logger.ts";
+import { createTestDatabase, type TestDatabase } from "#test/support/services.ts";
 
 const sources = { clock: { now: () => 1_763_650_000_123 }, randomBytes };
 let database: TestDatabase;

@@ -1,12 +1,12 @@
 /** A process with invalid settings reports why and ends, despite connections that it has opened by then. */
 import { createPrivateKey, createPublicKey } from "node:crypto";
 import { expect, test } from "vitest";
-import type { Environment } from "../../../src/config/config.ts";
-import { useTestApi } from "../../support/api.ts";
-import { freePort } from "../../support/free-port.ts";
-import { allowMinutes } from "../../support/limits.ts";
-import { spawnSignet } from "../../support/processes.ts";
-import { sql } from "../../support/tenant.ts";
+import type { Environment } from "#config/config.ts";
+import { useTestApi } from "#test/support/api.ts";
+import { freePort } from "#test/support/free-port.ts";
+import { allowMinutes } from "#test/support/limits.ts";
+import { spawnSignet } from "#test/support/processes.ts";
+import { sql } from "#test/support/tenant.ts";
 
 allowMinutes(3);
 

@@ -1,6 +1,6 @@
 /** A tenant's actions on endpoints and dead letters are logged once each. */
 import { expect, test } from "vitest";
-import { useSharedApi } from "../../support/api.ts";
+import { useSharedApi } from "#test/support/api.ts";
 import {
   createEndpoint,
   createTenant,
@@ -9,7 +9,7 @@ import {
   sql,
   type Tenant,
   WEBHOOK_SCOPES,
-} from "../../support/tenant.ts";
+} from "#test/support/tenant.ts";
 
 const api = useSharedApi();
 

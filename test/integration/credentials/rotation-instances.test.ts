@@ -2,13 +2,13 @@
  * All api instances return the same successor to simultaneous requests, and no secret appears in their logs or tables.
  */
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { loadConfig } from "../../../src/config/config.ts";
-import { createLogger } from "../../../src/observability/logger.ts";
-import { type ApiProcess, startApi } from "../../../src/processes/api.ts";
-import { useTestApi } from "../../support/api.ts";
-import { eventually } from "../../support/eventually.ts";
-import { grant, provision } from "../../support/factories.ts";
-import { sql } from "../../support/tenant.ts";
+import { loadConfig } from "#config/config.ts";
+import { createLogger } from "#observability/logger.ts";
+import { type ApiProcess, startApi } from "#processes/api.ts";
+import { useTestApi } from "#test/support/api.ts";
+import { eventually } from "#test/support/eventually.ts";
+import { grant, provision } from "#test/support/factories.ts";
+import { sql } from "#test/support/tenant.ts";
 
 const INSTANCES = 3;
 const REQUESTS = 60;

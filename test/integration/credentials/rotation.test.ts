@@ -1,6 +1,6 @@
 /** Secret rotation as clients see it at the token endpoint (security decisions C), on real rows. */
 import { beforeEach, describe, expect, test } from "vitest";
-import { eventually } from "../../support/eventually.ts";
+import { eventually } from "#test/support/eventually.ts";
 import {
   CERTIFICATE,
   DAY_MS,
@@ -9,7 +9,7 @@ import {
   type TestCredential,
   type TokenService,
   useTokenService,
-} from "../../support/token-service.ts";
+} from "#test/support/token-service.ts";
 
 const service = useTokenService();
 let tokens: TokenService;

@@ -2,20 +2,20 @@
 import { randomBytes } from "node:crypto";
 import * as fc from "fast-check";
 import { beforeEach, describe, expect, test } from "vitest";
-import { createPool } from "../../../src/database/pool.ts";
-import { publishRevocationNotices } from "../../../src/webhooks/revocation-notices.ts";
-import { sweepRotation, type Swept } from "../../../src/tokens/credentials/rotation-sweep.ts";
-import { createLogger } from "../../../src/observability/logger.ts";
-import { metrics } from "../../../src/observability/metrics.ts";
-import { eventually } from "../../support/eventually.ts";
-import { testKeyring } from "../../support/keyring.ts";
+import { createPool } from "#database/pool.ts";
+import { publishRevocationNotices } from "#webhooks/revocation-notices.ts";
+import { sweepRotation, type Swept } from "#tokens/credentials/rotation-sweep.ts";
+import { createLogger } from "#observability/logger.ts";
+import { metrics } from "#observability/metrics.ts";
+import { eventually } from "#test/support/eventually.ts";
+import { testKeyring } from "#test/support/keyring.ts";
 import {
   CERTIFICATE,
   DAY_MS,
   type TestCredential,
   type TokenService,
   useTokenService,
-} from "../../support/token-service.ts";
+} from "#test/support/token-service.ts";
 
 const service = useTokenService();
 const keyring = testKeyring();

@@ -6,28 +6,28 @@ import { chmod, mkdtemp, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { Client } from "pg";
 import { describe, expect, inject, test } from "vitest";
-import { requireUsableDatabase } from "../../../src/database/access.ts";
-import { migrateDatabase } from "../../../src/database/migrate.ts";
-import { createPool } from "../../../src/database/pool.ts";
-import { startEmbeddedPostgres } from "../../../src/processes/embedded/postgres.ts";
-import { createLogger } from "../../../src/observability/logger.ts";
-import { findSystemPostgres, prepareSystemPostgres } from "../../bench/environment/system-postgres.ts";
-import { useTestApi } from "../../support/api.ts";
-import { eventually } from "../../support/eventually.ts";
-import { freePort } from "../../support/free-port.ts";
-import { allowMinutes } from "../../support/limits.ts";
-import { startReceiver } from "../../support/receiver-server.ts";
-import { skipUnless } from "../../support/skips.ts";
-import { useStarted } from "../../support/started.ts";
-import { createTenant, rows, WEBHOOK_SCOPES } from "../../support/tenant.ts";
+import { requireUsableDatabase } from "#database/access.ts";
+import { migrateDatabase } from "#database/migrate.ts";
+import { createPool } from "#database/pool.ts";
+import { startEmbeddedPostgres } from "#processes/embedded/postgres.ts";
+import { createLogger } from "#observability/logger.ts";
+import { findSystemPostgres, prepareSystemPostgres } from "#test/bench/environment/system-postgres.ts";
+import { useTestApi } from "#test/support/api.ts";
+import { eventually } from "#test/support/eventually.ts";
+import { freePort } from "#test/support/free-port.ts";
+import { allowMinutes } from "#test/support/limits.ts";
+import { startReceiver } from "#test/support/receiver-server.ts";
+import { skipUnless } from "#test/support/skips.ts";
+import { useStarted } from "#test/support/started.ts";
+import { createTenant, rows, WEBHOOK_SCOPES } from "#test/support/tenant.ts";
 import {
   execute,
   SERVICE_LOGIN,
   type TestDatabase,
   THROWN_AWAY,
   withDatabase,
-} from "../../support/test-database.ts";
-import { machineTimers } from "../../../src/runtime/machine-timers.ts";
+} from "#test/support/test-database.ts";
+import { machineTimers } from "#runtime/machine-timers.ts";
 
 allowMinutes(4);
 

@@ -4,13 +4,13 @@
  */
 import { Client } from "pg";
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
-import { READ_MAX } from "../../../src/database/repositories/page.ts";
-import { ITEMS_READ_MAX } from "../../../src/database/repositories/webhooks/replay-items.ts";
-import { idAt } from "../../../src/domain/ids.ts";
-import { useTestApi } from "../../support/api.ts";
-import { allowMinutes } from "../../support/limits.ts";
-import { FORCES_PARALLEL_PLANS } from "../../support/test-database.ts";
-import { createEndpoint, createTenant, type Json, type Tenant } from "../../support/tenant.ts";
+import { READ_MAX } from "#database/repositories/page.ts";
+import { ITEMS_READ_MAX } from "#database/repositories/webhooks/replay-items.ts";
+import { idAt } from "#domain/ids.ts";
+import { useTestApi } from "#test/support/api.ts";
+import { allowMinutes } from "#test/support/limits.ts";
+import { FORCES_PARALLEL_PLANS } from "#test/support/test-database.ts";
+import { createEndpoint, createTenant, type Json, type Tenant } from "#test/support/tenant.ts";
 
 allowMinutes(10);
 

@@ -2,19 +2,15 @@
 import { createHash, randomBytes } from "node:crypto";
 import { Client } from "pg";
 import { expect, test } from "vitest";
-import { cellEntry } from "../../../src/compliance/cell-entry.ts";
-import { encodeEntry } from "../../../src/compliance/entry.ts";
-import { migrateDatabase } from "../../../src/database/migrate.ts";
-import { createPool } from "../../../src/database/pool.ts";
-import {
-  appendCellEntries,
-  type CellEntries,
-  readHomeTenants,
-} from "../../../src/database/repositories/cells.ts";
-import { machineTimers, systemClock } from "../../../src/runtime/machine-timers.ts";
-import { createLogger } from "../../../src/observability/logger.ts";
-import { useTestDatabase } from "../../support/services.ts";
-import { execute } from "../../support/test-database.ts";
+import { cellEntry } from "#compliance/cell-entry.ts";
+import { encodeEntry } from "#compliance/entry.ts";
+import { migrateDatabase } from "#database/migrate.ts";
+import { createPool } from "#database/pool.ts";
+import { appendCellEntries, type CellEntries, readHomeTenants } from "#database/repositories/cells.ts";
+import { machineTimers, systemClock } from "#runtime/machine-timers.ts";
+import { createLogger } from "#observability/logger.ts";
+import { useTestDatabase } from "#test/support/services.ts";
+import { execute } from "#test/support/test-database.ts";
 
 const database = useTestDatabase();
 

@@ -1,10 +1,10 @@
 /** COPY delivers all bytes, and its errors are reported like any other statement's. */
 import { Pool as PgPool } from "pg";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { copyOut } from "../../../src/database/copy-out.ts";
-import { createPool, type Pool } from "../../../src/database/pool.ts";
-import { createLogger } from "../../../src/observability/logger.ts";
-import { useTestDatabase } from "../../support/services.ts";
+import { copyOut } from "#database/copy-out.ts";
+import { createPool, type Pool } from "#database/pool.ts";
+import { createLogger } from "#observability/logger.ts";
+import { useTestDatabase } from "#test/support/services.ts";
 
 const database = useTestDatabase();
 let pool: Pool;

@@ -6,13 +6,13 @@ import {
   CLOCK_SKEW_MAX_MS,
   DatabaseClock,
   openDatabaseClock,
-} from "../../../src/database/database-clock.ts";
-import type { Pool, Queryable } from "../../../src/database/pool.ts";
-import { createPool } from "../../../src/database/pool.ts";
-import { createLogger } from "../../../src/observability/logger.ts";
-import { withoutPause } from "../../support/pauses.ts";
-import { createTestDatabase } from "../../support/services.ts";
-import { useStarted } from "../../support/started.ts";
+} from "#database/database-clock.ts";
+import type { Pool, Queryable } from "#database/pool.ts";
+import { createPool } from "#database/pool.ts";
+import { createLogger } from "#observability/logger.ts";
+import { withoutPause } from "#test/support/pauses.ts";
+import { createTestDatabase } from "#test/support/services.ts";
+import { useStarted } from "#test/support/started.ts";
 
 const DAY_MS = 86_400_000;
 /** Bound of the clock's error: the time that the first answers took. */

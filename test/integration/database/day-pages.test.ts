@@ -3,17 +3,17 @@
  */
 import { Client } from "pg";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import type { Queryable } from "../../../src/database/pool.ts";
-import { EXPIRED_AT_ONCE, expireOverdue } from "../../../src/database/repositories/webhooks/carriers.ts";
-import { addCounts, takeChanges } from "../../../src/database/repositories/webhooks/delivery-counts.ts";
-import { listDeliveries } from "../../../src/database/repositories/webhooks/deliveries.ts";
-import type { DeliveryFilter } from "../../../src/database/repositories/webhooks/delivery-filter.ts";
-import { readDeliveryHours } from "../../../src/database/repositories/webhooks/delivery-hours.ts";
-import { listEvents } from "../../../src/database/repositories/webhooks/events.ts";
-import { findMissedEvents } from "../../../src/database/repositories/webhooks/missing-deliveries.ts";
-import { useTestApi } from "../../support/api.ts";
-import { provision, type Provisioned } from "../../support/factories.ts";
-import { seedDeadLetters } from "../../support/seeded-letters.ts";
+import type { Queryable } from "#database/pool.ts";
+import { EXPIRED_AT_ONCE, expireOverdue } from "#database/repositories/webhooks/carriers.ts";
+import { addCounts, takeChanges } from "#database/repositories/webhooks/delivery-counts.ts";
+import { listDeliveries } from "#database/repositories/webhooks/deliveries.ts";
+import type { DeliveryFilter } from "#database/repositories/webhooks/delivery-filter.ts";
+import { readDeliveryHours } from "#database/repositories/webhooks/delivery-hours.ts";
+import { listEvents } from "#database/repositories/webhooks/events.ts";
+import { findMissedEvents } from "#database/repositories/webhooks/missing-deliveries.ts";
+import { useTestApi } from "#test/support/api.ts";
+import { provision, type Provisioned } from "#test/support/factories.ts";
+import { seedDeadLetters } from "#test/support/seeded-letters.ts";
 
 const DAY_MS = 86_400_000;
 const HOUR_MS = 3_600_000;

@@ -2,11 +2,11 @@
 import { randomBytes } from "node:crypto";
 import { Client } from "pg";
 import { afterEach, beforeEach, describe, expect, inject, test } from "vitest";
-import { migrateDatabase } from "../../../src/database/migrate.ts";
-import { SERVICE_ROLES } from "../../../src/database/pool.ts";
-import { useTestDatabase } from "../../support/services.ts";
-import { execute, SERVICE_LOGIN, withDatabase } from "../../support/test-database.ts";
-import { machineTimers } from "../../../src/runtime/machine-timers.ts";
+import { migrateDatabase } from "#database/migrate.ts";
+import { SERVICE_ROLES } from "#database/pool.ts";
+import { useTestDatabase } from "#test/support/services.ts";
+import { execute, SERVICE_LOGIN, withDatabase } from "#test/support/test-database.ts";
+import { machineTimers } from "#runtime/machine-timers.ts";
 
 const database = useTestDatabase();
 const OTHER_ROLES = ["signet_owner", ...SERVICE_ROLES.filter((role) => role !== "signet_edge")];

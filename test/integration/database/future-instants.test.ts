@@ -2,33 +2,26 @@
 import { randomBytes } from "node:crypto";
 import * as fc from "fast-check";
 import { beforeAll, expect, test } from "vitest";
-import { utcDay } from "../../../src/domain/ids.ts";
-import { createPool } from "../../../src/database/pool.ts";
-import {
-  claimFirst,
-  findUnstartedLists,
-  reclaimUnstarted,
-} from "../../../src/database/repositories/webhooks/claims.ts";
-import { claimForEndpoints } from "../../../src/database/repositories/webhooks/list-claims.ts";
-import { takeNotices } from "../../../src/database/repositories/webhooks/dead-letter-counts.ts";
-import { takeGrade } from "../../../src/database/repositories/endpoints/endpoint-grades.ts";
+import { utcDay } from "#domain/ids.ts";
+import { createPool } from "#database/pool.ts";
+import { claimFirst, findUnstartedLists, reclaimUnstarted } from "#database/repositories/webhooks/claims.ts";
+import { claimForEndpoints } from "#database/repositories/webhooks/list-claims.ts";
+import { takeNotices } from "#database/repositories/webhooks/dead-letter-counts.ts";
+import { takeGrade } from "#database/repositories/endpoints/endpoint-grades.ts";
 import {
   takeHostPing,
   takeWantedVerifications,
-} from "../../../src/database/repositories/endpoints/endpoint-verifications.ts";
-import {
-  bringBackCycles,
-  bringBackInstants,
-} from "../../../src/database/repositories/webhooks/future-instants.ts";
-import { beatWorker, readHealth, writeHealth } from "../../../src/database/repositories/health.ts";
-import { claimAnswer } from "../../../src/database/repositories/idempotent-answers.ts";
-import { takeSilentJobs } from "../../../src/database/repositories/webhooks/replay-jobs.ts";
-import { tenantTransaction } from "../../../src/database/transaction.ts";
-import { systemClock } from "../../../src/runtime/machine-timers.ts";
-import { GradeService } from "../../../src/webhooks/grader/grade-service.ts";
-import { createLogger } from "../../../src/observability/logger.ts";
-import { useStarted } from "../../support/started.ts";
-import { type TestEndpoint, useWorld } from "../../support/world.ts";
+} from "#database/repositories/endpoints/endpoint-verifications.ts";
+import { bringBackCycles, bringBackInstants } from "#database/repositories/webhooks/future-instants.ts";
+import { beatWorker, readHealth, writeHealth } from "#database/repositories/health.ts";
+import { claimAnswer } from "#database/repositories/idempotent-answers.ts";
+import { takeSilentJobs } from "#database/repositories/webhooks/replay-jobs.ts";
+import { tenantTransaction } from "#database/transaction.ts";
+import { systemClock } from "#runtime/machine-timers.ts";
+import { GradeService } from "#webhooks/grader/grade-service.ts";
+import { createLogger } from "#observability/logger.ts";
+import { useStarted } from "#test/support/started.ts";
+import { type TestEndpoint, useWorld } from "#test/support/world.ts";
 
 const DAY_MS = 86_400_000;
 const MINUTE_MS = 60_000;

@@ -4,13 +4,13 @@
  */
 import { Client } from "pg";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { EXPONENT_MAX, exponentOf, type Point } from "../../support/growth.ts";
-import { allowMinutes } from "../../support/limits.ts";
-import { fillEndpoints, FILLED_TYPE, fillTenants } from "../../support/many-rows.ts";
-import { createTestDatabase, type TestDatabase } from "../../support/services.ts";
-import { StatementCost } from "../../support/statement-cost.ts";
-import type { Axis, Run, Statement } from "../../support/growing-statements.ts";
-import { AXES } from "../../support/statement-growth.ts";
+import { EXPONENT_MAX, exponentOf, type Point } from "#test/support/growth.ts";
+import { allowMinutes } from "#test/support/limits.ts";
+import { fillEndpoints, FILLED_TYPE, fillTenants } from "#test/support/many-rows.ts";
+import { createTestDatabase, type TestDatabase } from "#test/support/services.ts";
+import { StatementCost } from "#test/support/statement-cost.ts";
+import type { Axis, Run, Statement } from "#test/support/growing-statements.ts";
+import { AXES } from "#test/support/statement-growth.ts";
 
 allowMinutes(5);
 

@@ -12,35 +12,35 @@ import { delimiter, dirname, join } from "node:path";
 import { promisify } from "node:util";
 import { Client } from "pg";
 import { describe, expect, inject, test } from "vitest";
-import type { Environment } from "../../../src/config/config.ts";
-import { migrateDatabase } from "../../../src/database/migrate.ts";
-import { findSystemPostgres } from "../../bench/environment/system-postgres.ts";
-import { type OwnApi, useTestApi } from "../../support/api.ts";
-import { writeHubCertificates } from "../../support/certificates.ts";
-import { callOnce, CELL_SCOPES } from "../../support/cells.ts";
-import { checkpointSettings, openTestSigner } from "../../support/checkpoints.ts";
-import { labelledBlocks } from "../../support/documents.ts";
-import { EDGE_SCOPE, startEdgeProcesses, verdictOf } from "../../support/edge-processes.ts";
-import { eventually, PATIENCE_MS } from "../../support/eventually.ts";
-import { accessToken, provision, type Provisioned } from "../../support/factories.ts";
-import { freePorts } from "../../support/free-port.ts";
-import { createHubProcess } from "../../support/hubs.ts";
-import { allowMinutes } from "../../support/limits.ts";
+import type { Environment } from "#config/config.ts";
+import { migrateDatabase } from "#database/migrate.ts";
+import { findSystemPostgres } from "#test/bench/environment/system-postgres.ts";
+import { type OwnApi, useTestApi } from "#test/support/api.ts";
+import { writeHubCertificates } from "#test/support/certificates.ts";
+import { callOnce, CELL_SCOPES } from "#test/support/cells.ts";
+import { checkpointSettings, openTestSigner } from "#test/support/checkpoints.ts";
+import { labelledBlocks } from "#test/support/documents.ts";
+import { EDGE_SCOPE, startEdgeProcesses, verdictOf } from "#test/support/edge-processes.ts";
+import { eventually, PATIENCE_MS } from "#test/support/eventually.ts";
+import { accessToken, provision, type Provisioned } from "#test/support/factories.ts";
+import { freePorts } from "#test/support/free-port.ts";
+import { createHubProcess } from "#test/support/hubs.ts";
+import { allowMinutes } from "#test/support/limits.ts";
 import {
   databaseOf,
   type ManagedDatabase,
   type ManagedServer,
   OWNER,
   startManagedServer,
-} from "../../support/managed-server.ts";
-import { IMAGE_ENVIRONMENT, productionImage } from "../../support/processes.ts";
-import { startReceiver } from "../../support/receiver-server.ts";
-import { testNamespace } from "../../support/services.ts";
-import { skipUnless } from "../../support/skips.ts";
-import { useStarted } from "../../support/started.ts";
-import { execute, withDatabase } from "../../support/test-database.ts";
-import { asTenant, createTenant, renew, type Tenant, WEBHOOK_SCOPES } from "../../support/tenant.ts";
-import { machineTimers } from "../../../src/runtime/machine-timers.ts";
+} from "#test/support/managed-server.ts";
+import { IMAGE_ENVIRONMENT, productionImage } from "#test/support/processes.ts";
+import { startReceiver } from "#test/support/receiver-server.ts";
+import { testNamespace } from "#test/support/services.ts";
+import { skipUnless } from "#test/support/skips.ts";
+import { useStarted } from "#test/support/started.ts";
+import { execute, withDatabase } from "#test/support/test-database.ts";
+import { asTenant, createTenant, renew, type Tenant, WEBHOOK_SCOPES } from "#test/support/tenant.ts";
+import { machineTimers } from "#runtime/machine-timers.ts";
 
 allowMinutes(5);
 

@@ -1,13 +1,13 @@
 /** `signet migrate` in a database that others use, that has settings of its own, or in which an earlier run was interrupted. */
 import { Client } from "pg";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { migrateDatabase } from "../../../src/database/migrate.ts";
-import { readMigrations, requireCurrentSchema } from "../../../src/database/migration-files.ts";
-import { eventually } from "../../support/eventually.ts";
-import { createTestDatabase } from "../../support/services.ts";
-import { execute, type TestDatabase } from "../../support/test-database.ts";
-import { createReleaseDatabase } from "../../upgrade/releases.ts";
-import { machineTimers } from "../../../src/runtime/machine-timers.ts";
+import { migrateDatabase } from "#database/migrate.ts";
+import { readMigrations, requireCurrentSchema } from "#database/migration-files.ts";
+import { eventually } from "#test/support/eventually.ts";
+import { createTestDatabase } from "#test/support/services.ts";
+import { execute, type TestDatabase } from "#test/support/test-database.ts";
+import { createReleaseDatabase } from "#test/upgrade/releases.ts";
+import { machineTimers } from "#runtime/machine-timers.ts";
 
 describe("a database of 0.2.0", () => {
   let database: TestDatabase;

@@ -1,7 +1,7 @@
 /** Functions that are marked PARALLEL SAFE run in parallel plans, on every supported version of PostgreSQL. */
 import { Client } from "pg";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { useTestApi } from "../../support/api.ts";
+import { useTestApi } from "#test/support/api.ts";
 
 const api = useTestApi();
 let client: Client;

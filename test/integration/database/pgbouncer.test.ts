@@ -3,31 +3,31 @@
 import { randomBytes } from "node:crypto";
 import { Client } from "pg";
 import { afterAll, afterEach, beforeAll, describe, expect, inject, test } from "vitest";
-import { requireSafeAccess } from "../../../src/database/access.ts";
-import { createPool, type Pool, SERVICE_ROLES, type ServiceRole } from "../../../src/database/pool.ts";
-import { actAs, tenantRead, tenantTransaction, transaction } from "../../../src/database/transaction.ts";
-import { createLogger } from "../../../src/observability/logger.ts";
-import { useTestApi } from "../../support/api.ts";
-import { useTestEdge } from "../../support/edge.ts";
-import { eventually } from "../../support/eventually.ts";
-import { bearer } from "../../support/factories.ts";
+import { requireSafeAccess } from "#database/access.ts";
+import { createPool, type Pool, SERVICE_ROLES, type ServiceRole } from "#database/pool.ts";
+import { actAs, tenantRead, tenantTransaction, transaction } from "#database/transaction.ts";
+import { createLogger } from "#observability/logger.ts";
+import { useTestApi } from "#test/support/api.ts";
+import { useTestEdge } from "#test/support/edge.ts";
+import { eventually } from "#test/support/eventually.ts";
+import { bearer } from "#test/support/factories.ts";
 import {
   databaseBehind,
   type PgBouncer,
   type PoolMode,
   startPgBouncer,
   withoutPgBouncer,
-} from "../../support/pgbouncer.ts";
-import { startReceiver } from "../../support/receiver-server.ts";
-import { useStarted } from "../../support/started.ts";
+} from "#test/support/pgbouncer.ts";
+import { startReceiver } from "#test/support/receiver-server.ts";
+import { useStarted } from "#test/support/started.ts";
 import {
   copyTemplate,
   execute,
   SERVICE_LOGIN,
   type TestDatabase,
   withDatabase,
-} from "../../support/test-database.ts";
-import { createTenant, sql, WEBHOOK_SCOPES } from "../../support/tenant.ts";
+} from "#test/support/test-database.ts";
+import { createTenant, sql, WEBHOOK_SCOPES } from "#test/support/tenant.ts";
 
 const skipped = withoutPgBouncer("the service behind PgBouncer");
 const log = createLogger({ level: "silent" });

@@ -1,9 +1,9 @@
 /** A broken connection fails its holder's next query, not the process. */
 import { expect, test } from "vitest";
-import { createPool } from "../../../src/database/pool.ts";
-import { createLogger } from "../../../src/observability/logger.ts";
-import { useTestDatabase } from "../../support/services.ts";
-import { execute } from "../../support/test-database.ts";
+import { createPool } from "#database/pool.ts";
+import { createLogger } from "#observability/logger.ts";
+import { useTestDatabase } from "#test/support/services.ts";
+import { execute } from "#test/support/test-database.ts";
 
 const database = useTestDatabase();
 

@@ -6,11 +6,11 @@ import { randomBytes } from "node:crypto";
 import { join } from "node:path";
 import { Client } from "pg";
 import { afterAll, beforeAll, describe, expect, inject, test } from "vitest";
-import { migrateDatabase } from "../../../src/database/migrate.ts";
-import { SERVICE_ROLES } from "../../../src/database/pool.ts";
-import { createTestDatabase } from "../../support/services.ts";
-import { execute, type TestDatabase, withDatabase } from "../../support/test-database.ts";
-import { machineTimers } from "../../../src/runtime/machine-timers.ts";
+import { migrateDatabase } from "#database/migrate.ts";
+import { SERVICE_ROLES } from "#database/pool.ts";
+import { createTestDatabase } from "#test/support/services.ts";
+import { execute, type TestDatabase, withDatabase } from "#test/support/test-database.ts";
+import { machineTimers } from "#runtime/machine-timers.ts";
 
 const PAGE = join(import.meta.dirname, "..", "..", "..", "docs", "database-rights.md");
 const INTRODUCTION = `# Rights in the database

@@ -2,11 +2,11 @@
 import { randomBytes } from "node:crypto";
 import { Client } from "pg";
 import { afterEach, beforeEach, expect, inject, test } from "vitest";
-import { createPool, type Pool, SERVICE_ROLES, type ServiceRole } from "../../../src/database/pool.ts";
-import { requireRowSecurity } from "../../../src/database/row-security.ts";
-import { createLogger } from "../../../src/observability/logger.ts";
-import { useTestDatabase } from "../../support/services.ts";
-import { execute, withDatabase } from "../../support/test-database.ts";
+import { createPool, type Pool, SERVICE_ROLES, type ServiceRole } from "#database/pool.ts";
+import { requireRowSecurity } from "#database/row-security.ts";
+import { createLogger } from "#observability/logger.ts";
+import { useTestDatabase } from "#test/support/services.ts";
+import { execute, withDatabase } from "#test/support/test-database.ts";
 
 const database = useTestDatabase();
 const PRODUCTION = { development: false };

@@ -1,8 +1,8 @@
 import { readFile } from "node:fs/promises";
 import { Client } from "pg";
 import { expect, test } from "vitest";
-import { ROW_TYPES, rowTypes } from "../../../docs/row-types.ts";
-import { useTestDatabase } from "../../support/services.ts";
+import { ROW_TYPES, rowTypes } from "#docs/row-types.ts";
+import { useTestDatabase } from "#test/support/services.ts";
 
 const database = useTestDatabase();
 

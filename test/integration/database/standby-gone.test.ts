@@ -1,13 +1,13 @@
 /** A primary whose synchronous standby is gone: PostgreSQL ends no COMMIT that waits for it, and no client's departure. */
 import { Client } from "pg";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { isDatabaseAway } from "../../../src/database/errors.ts";
-import { createPool, type Pool } from "../../../src/database/pool.ts";
-import { transaction } from "../../../src/database/transaction.ts";
-import { createLogger } from "../../../src/observability/logger.ts";
-import { eventually } from "../../support/eventually.ts";
-import { allowMinutes } from "../../support/limits.ts";
-import { type OwnDatabase, startOwnDatabase } from "../../support/own-database.ts";
+import { isDatabaseAway } from "#database/errors.ts";
+import { createPool, type Pool } from "#database/pool.ts";
+import { transaction } from "#database/transaction.ts";
+import { createLogger } from "#observability/logger.ts";
+import { eventually } from "#test/support/eventually.ts";
+import { allowMinutes } from "#test/support/limits.ts";
+import { type OwnDatabase, startOwnDatabase } from "#test/support/own-database.ts";
 
 // Each commit is given up after some seconds.
 allowMinutes(3);

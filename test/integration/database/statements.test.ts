@@ -1,12 +1,12 @@
 /** Each statement of the program may be run by the role of each pool that runs it: asked of PostgreSQL, which plans it. */
 import { Client } from "pg";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { migrateDatabase } from "../../../src/database/migrate.ts";
-import { SERVICE_ROLES } from "../../../src/database/pool.ts";
-import { createTestDatabase } from "../../support/services.ts";
-import type { TestDatabase } from "../../support/test-database.ts";
-import { findStatements, type FoundStatement } from "../../support/statements/find.ts";
-import { machineTimers } from "../../../src/runtime/machine-timers.ts";
+import { migrateDatabase } from "#database/migrate.ts";
+import { SERVICE_ROLES } from "#database/pool.ts";
+import { createTestDatabase } from "#test/support/services.ts";
+import type { TestDatabase } from "#test/support/test-database.ts";
+import { findStatements, type FoundStatement } from "#test/support/statements/find.ts";
+import { machineTimers } from "#runtime/machine-timers.ts";
 
 /** Rights on tables whose row-level security has no policy for the role and the command: it would see no row. */
 const WITHOUT_POLICY = `

@@ -1,13 +1,13 @@
 /** Row-level security: what each database role can see and do, even with a query that lacks its predicate. */
 import { randomBytes } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { createPool, type Pool, type ServiceRole } from "../../../src/database/pool.ts";
-import { insertNotices } from "../../../src/database/repositories/tokens/revocation-notices.ts";
-import { tenantTransaction } from "../../../src/database/transaction.ts";
-import { newId } from "../../../src/domain/ids.ts";
-import { createLogger } from "../../../src/observability/logger.ts";
-import { useSharedApi } from "../../support/api.ts";
-import { accessToken, bearer, provision, type Provisioned } from "../../support/factories.ts";
+import { createPool, type Pool, type ServiceRole } from "#database/pool.ts";
+import { insertNotices } from "#database/repositories/tokens/revocation-notices.ts";
+import { tenantTransaction } from "#database/transaction.ts";
+import { newId } from "#domain/ids.ts";
+import { createLogger } from "#observability/logger.ts";
+import { useSharedApi } from "#test/support/api.ts";
+import { accessToken, bearer, provision, type Provisioned } from "#test/support/factories.ts";
 
 const api = useSharedApi();
 const pools = new Map<ServiceRole, Pool>();

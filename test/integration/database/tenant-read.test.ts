@@ -1,11 +1,11 @@
 /** Read-only transactions: one tenant's rows, no writes, and a clean connection afterwards. */
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { createPool, type Pool } from "../../../src/database/pool.ts";
-import { tenantRead } from "../../../src/database/transaction.ts";
-import { createLogger } from "../../../src/observability/logger.ts";
-import { useSharedApi } from "../../support/api.ts";
-import { provision, type Provisioned } from "../../support/factories.ts";
-import { execute } from "../../support/test-database.ts";
+import { createPool, type Pool } from "#database/pool.ts";
+import { tenantRead } from "#database/transaction.ts";
+import { createLogger } from "#observability/logger.ts";
+import { useSharedApi } from "#test/support/api.ts";
+import { provision, type Provisioned } from "#test/support/factories.ts";
+import { execute } from "#test/support/test-database.ts";
 
 const api = useSharedApi();
 let pool: Pool;

@@ -4,10 +4,10 @@
  */
 import { Client } from "pg";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { planByRows, roleSettings, type ServiceRole } from "../../../src/database/role-settings.ts";
-import { findStatements } from "../../support/statements/find.ts";
-import { createTestDatabase } from "../../support/services.ts";
-import type { TestDatabase } from "../../support/test-database.ts";
+import { planByRows, roleSettings, type ServiceRole } from "#database/role-settings.ts";
+import { findStatements } from "#test/support/statements/find.ts";
+import { createTestDatabase } from "#test/support/services.ts";
+import type { TestDatabase } from "#test/support/test-database.ts";
 
 /** Roles whose statements must not depend on statistics; of signet_api, only what explains a delivery. */
 const ROLES: readonly ServiceRole[] = ["signet_worker", "signet_operator"];

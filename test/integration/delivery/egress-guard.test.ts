@@ -5,20 +5,20 @@
 import { once } from "node:events";
 import { connect } from "node:net";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
-import { createAddressPolicy } from "../../../src/webhooks/sending/address-policy.ts";
-import { createHostResolver } from "../../../src/webhooks/sending/http-resolver.ts";
-import type { HttpSender } from "../../../src/webhooks/sending/http-sender.ts";
-import { type DnsRecord, type DnsServer, startDnsServer } from "../../support/dns-server.ts";
+import { createAddressPolicy } from "#webhooks/sending/address-policy.ts";
+import { createHostResolver } from "#webhooks/sending/http-resolver.ts";
+import type { HttpSender } from "#webhooks/sending/http-sender.ts";
+import { type DnsRecord, type DnsServer, startDnsServer } from "#test/support/dns-server.ts";
 import {
   type CountingListeners,
   hostileUrls,
   privateAddresses,
   startCountingListeners,
-} from "../../support/hostile-targets.ts";
-import { startReceiver } from "../../support/receiver-server.ts";
-import vectors from "../../support/vectors/targets.json" with { type: "json" };
+} from "#test/support/hostile-targets.ts";
+import { startReceiver } from "#test/support/receiver-server.ts";
+import vectors from "#test/support/vectors/targets.json" with { type: "json" };
 import { createTestSender, requestTo } from "./http-fixtures.ts";
-import { machineTimers } from "../../../src/runtime/machine-timers.ts";
+import { machineTimers } from "#runtime/machine-timers.ts";
 
 /** The production policy, without development's exceptions. */
 const production = createAddressPolicy({ allowedCidrs: [], allowHttp: false, ownListeners: [] });

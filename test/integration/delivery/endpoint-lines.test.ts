@@ -2,11 +2,11 @@
 import { randomBytes } from "node:crypto";
 import * as fc from "fast-check";
 import { beforeAll, describe, expect, test } from "vitest";
-import { createPool, type Pool } from "../../../src/database/pool.ts";
-import { type TurnRequest, takeTurns } from "../../../src/database/repositories/webhooks/rate-limit-turns.ts";
-import { createLogger } from "../../../src/observability/logger.ts";
-import { createLineModel } from "../../support/line-model.ts";
-import { useWorld } from "../../support/world.ts";
+import { createPool, type Pool } from "#database/pool.ts";
+import { type TurnRequest, takeTurns } from "#database/repositories/webhooks/rate-limit-turns.ts";
+import { createLogger } from "#observability/logger.ts";
+import { createLineModel } from "#test/support/line-model.ts";
+import { useWorld } from "#test/support/world.ts";
 
 const NOW = 1_700_000_000_000;
 const made = useWorld();

@@ -3,17 +3,17 @@
  * work, as after a fail-over behind a virtual address or a NAT timeout.
  */
 import { expect, test } from "vitest";
-import type { ProcessName } from "../../../src/observability/metrics.ts";
-import { type Answer, readAnswer } from "../../support/answer.ts";
-import { eventually } from "../../support/eventually.ts";
-import { bearer, grant, provision } from "../../support/factories.ts";
-import { allowMinutes } from "../../support/limits.ts";
-import { withoutPause } from "../../support/pauses.ts";
-import { type Receiver, startReceiver } from "../../support/receiver-server.ts";
-import { type ScrapedProcesses, startScrapedProcesses } from "../../support/scraped-processes.ts";
-import { useStarted } from "../../support/started.ts";
-import { startTcpProxy, type TcpProxy } from "../../support/tcp-proxy.ts";
-import { useWorld } from "../../support/world.ts";
+import type { ProcessName } from "#observability/metrics.ts";
+import { type Answer, readAnswer } from "#test/support/answer.ts";
+import { eventually } from "#test/support/eventually.ts";
+import { bearer, grant, provision } from "#test/support/factories.ts";
+import { allowMinutes } from "#test/support/limits.ts";
+import { withoutPause } from "#test/support/pauses.ts";
+import { type Receiver, startReceiver } from "#test/support/receiver-server.ts";
+import { type ScrapedProcesses, startScrapedProcesses } from "#test/support/scraped-processes.ts";
+import { useStarted } from "#test/support/started.ts";
+import { startTcpProxy, type TcpProxy } from "#test/support/tcp-proxy.ts";
+import { useWorld } from "#test/support/world.ts";
 
 allowMinutes(5);
 

@@ -1,9 +1,9 @@
 /** Names that need long to resolve: real queries to a scripted name server. */
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { createHostResolver } from "../../../src/webhooks/sending/http-resolver.ts";
-import { createOwnAddresses } from "../../../src/webhooks/sending/own-listeners.ts";
-import { type DnsServer, startDnsServer } from "../../support/dns-server.ts";
-import { machineTimers } from "../../../src/runtime/machine-timers.ts";
+import { createHostResolver } from "#webhooks/sending/http-resolver.ts";
+import { createOwnAddresses } from "#webhooks/sending/own-listeners.ts";
+import { type DnsServer, startDnsServer } from "#test/support/dns-server.ts";
+import { machineTimers } from "#runtime/machine-timers.ts";
 
 const ADDRESS = "192.0.2.1";
 const RECORDS = [{ value: ADDRESS }];

@@ -1,11 +1,11 @@
 import { once } from "node:events";
 import { Worker } from "node:worker_threads";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { loadConfig } from "../../../src/config/config.ts";
-import type { HttpSender } from "../../../src/webhooks/sending/http-sender.ts";
-import { PATIENCE_MS } from "../../support/eventually.ts";
-import type { Receiver } from "../../support/receiver-server.ts";
-import { startReceiver } from "../../support/receiver-server.ts";
+import { loadConfig } from "#config/config.ts";
+import type { HttpSender } from "#webhooks/sending/http-sender.ts";
+import { PATIENCE_MS } from "#test/support/eventually.ts";
+import type { Receiver } from "#test/support/receiver-server.ts";
+import { startReceiver } from "#test/support/receiver-server.ts";
 import { createTestSender, requestTo } from "./http-fixtures.ts";
 
 let receiver: Receiver;

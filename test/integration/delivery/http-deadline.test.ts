@@ -4,12 +4,12 @@ import { Worker } from "node:worker_threads";
 import type { AddressInfo, Server, Socket } from "node:net";
 import { connect, createServer } from "node:net";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import type { HttpSender } from "../../../src/webhooks/sending/http-sender.ts";
-import { PATIENCE_MS } from "../../support/eventually.ts";
-import { withoutPause } from "../../support/pauses.ts";
-import type { Receiver } from "../../support/receiver-server.ts";
-import { startReceiver } from "../../support/receiver-server.ts";
-import { startTcpProxy } from "../../support/tcp-proxy.ts";
+import type { HttpSender } from "#webhooks/sending/http-sender.ts";
+import { PATIENCE_MS } from "#test/support/eventually.ts";
+import { withoutPause } from "#test/support/pauses.ts";
+import type { Receiver } from "#test/support/receiver-server.ts";
+import { startReceiver } from "#test/support/receiver-server.ts";
+import { startTcpProxy } from "#test/support/tcp-proxy.ts";
 import { createTestSender, requestTo } from "./http-fixtures.ts";
 
 const DEADLINE_MS = 250;

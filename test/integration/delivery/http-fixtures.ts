@@ -1,14 +1,10 @@
 /** A sender with development settings, and helpers for its tests. */
-import type { AddressPolicy } from "../../../src/webhooks/sending/address-policy.ts";
-import { createAddressPolicy } from "../../../src/webhooks/sending/address-policy.ts";
-import type {
-  HttpSender,
-  HttpSenderOptions,
-  SendRequest,
-} from "../../../src/webhooks/sending/http-sender.ts";
-import { createHttpSender } from "../../../src/webhooks/sending/http-sender.ts";
-import { machineTimers, systemClock } from "../../../src/runtime/machine-timers.ts";
-import { PATIENCE_MS } from "../../support/eventually.ts";
+import type { AddressPolicy } from "#webhooks/sending/address-policy.ts";
+import { createAddressPolicy } from "#webhooks/sending/address-policy.ts";
+import type { HttpSender, HttpSenderOptions, SendRequest } from "#webhooks/sending/http-sender.ts";
+import { createHttpSender } from "#webhooks/sending/http-sender.ts";
+import { machineTimers, systemClock } from "#runtime/machine-timers.ts";
+import { PATIENCE_MS } from "#test/support/eventually.ts";
 
 export const developmentPolicy: AddressPolicy = createAddressPolicy({
   allowedCidrs: ["127.0.0.0/8", "::1"],

@@ -2,10 +2,10 @@ import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { gzipSync } from "node:zlib";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import type { HttpSender } from "../../../src/webhooks/sending/http-sender.ts";
-import type { Behaviour, Receiver } from "../../support/receiver-server.ts";
-import { PATIENCE_MS } from "../../support/eventually.ts";
-import { startReceiver } from "../../support/receiver-server.ts";
+import type { HttpSender } from "#webhooks/sending/http-sender.ts";
+import type { Behaviour, Receiver } from "#test/support/receiver-server.ts";
+import { PATIENCE_MS } from "#test/support/eventually.ts";
+import { startReceiver } from "#test/support/receiver-server.ts";
 import { createTestSender, requestTo } from "./http-fixtures.ts";
 
 let receiver: Receiver;

@@ -1,12 +1,12 @@
 import { afterEach, beforeEach, describe, expect, it, test } from "vitest";
-import type { AddressPolicy } from "../../../src/webhooks/sending/address-policy.ts";
-import { createAddressPolicy } from "../../../src/webhooks/sending/address-policy.ts";
-import type { HttpSender } from "../../../src/webhooks/sending/http-sender.ts";
-import { createOwnAddresses } from "../../../src/webhooks/sending/own-listeners.ts";
-import { eventually } from "../../support/eventually.ts";
-import type { Receiver } from "../../support/receiver-server.ts";
-import { startReceiver } from "../../support/receiver-server.ts";
-import vectors from "../../support/vectors/targets.json" with { type: "json" };
+import type { AddressPolicy } from "#webhooks/sending/address-policy.ts";
+import { createAddressPolicy } from "#webhooks/sending/address-policy.ts";
+import type { HttpSender } from "#webhooks/sending/http-sender.ts";
+import { createOwnAddresses } from "#webhooks/sending/own-listeners.ts";
+import { eventually } from "#test/support/eventually.ts";
+import type { Receiver } from "#test/support/receiver-server.ts";
+import { startReceiver } from "#test/support/receiver-server.ts";
+import vectors from "#test/support/vectors/targets.json" with { type: "json" };
 import { createTestSender, developmentPolicy, requestTo } from "./http-fixtures.ts";
 
 /** Only one loopback address is allowed, so that others can represent the private network. */

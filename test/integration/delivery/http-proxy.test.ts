@@ -2,12 +2,12 @@ import { once } from "node:events";
 import { createServer, type AddressInfo, connect, type Server, type Socket } from "node:net";
 import { createServer as createTlsServer } from "node:tls";
 import { afterEach, beforeAll, describe, expect, it } from "vitest";
-import { createAddressPolicy } from "../../../src/webhooks/sending/address-policy.ts";
-import type { HttpSender, HttpSenderOptions } from "../../../src/webhooks/sending/http-sender.ts";
-import { outboundProxy } from "../../../src/config/egress-settings.ts";
-import { withoutPause } from "../../support/pauses.ts";
-import { type Receiver, startReceiver } from "../../support/receiver-server.ts";
-import vectors from "../../support/vectors/targets.json" with { type: "json" };
+import { createAddressPolicy } from "#webhooks/sending/address-policy.ts";
+import type { HttpSender, HttpSenderOptions } from "#webhooks/sending/http-sender.ts";
+import { outboundProxy } from "#config/egress-settings.ts";
+import { withoutPause } from "#test/support/pauses.ts";
+import { type Receiver, startReceiver } from "#test/support/receiver-server.ts";
+import vectors from "#test/support/vectors/targets.json" with { type: "json" };
 import { type Authority, createAuthority, type KeyPair } from "./http-certificates.ts";
 import { createTestSender, requestTo } from "./http-fixtures.ts";
 

@@ -1,13 +1,13 @@
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { buildEnvelope } from "../../../src/webhooks/sending/envelope.ts";
-import type { HttpSender } from "../../../src/webhooks/sending/http-sender.ts";
-import { createSigner } from "../../../src/webhooks/sending/signer.ts";
-import { generateSecret } from "../../../src/lib/receiver/secret.ts";
-import { createGate } from "../../support/gate.ts";
-import type { Receiver } from "../../support/receiver-server.ts";
-import { runProcess } from "../../support/processes.ts";
-import { startReceiver, verifyReceived } from "../../support/receiver-server.ts";
+import { buildEnvelope } from "#webhooks/sending/envelope.ts";
+import type { HttpSender } from "#webhooks/sending/http-sender.ts";
+import { createSigner } from "#webhooks/sending/signer.ts";
+import { generateSecret } from "#lib/receiver/secret.ts";
+import { createGate } from "#test/support/gate.ts";
+import type { Receiver } from "#test/support/receiver-server.ts";
+import { runProcess } from "#test/support/processes.ts";
+import { startReceiver, verifyReceived } from "#test/support/receiver-server.ts";
 import { createTestSender, requestTo } from "./http-fixtures.ts";
 
 const REPOSITORY = join(import.meta.dirname, "..", "..", "..");

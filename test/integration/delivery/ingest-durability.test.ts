@@ -2,12 +2,12 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { afterEach, expect, test } from "vitest";
-import { useSharedApi } from "../../support/api.ts";
-import { answerOf } from "../../support/child-answer.ts";
-import { freePort } from "../../support/free-port.ts";
-import { bearer } from "../../support/factories.ts";
-import { IMAGE_ENVIRONMENT, productionImage } from "../../support/processes.ts";
-import { createEndpoint, createTenant, type Json, sql } from "../../support/tenant.ts";
+import { useSharedApi } from "#test/support/api.ts";
+import { answerOf } from "#test/support/child-answer.ts";
+import { freePort } from "#test/support/free-port.ts";
+import { bearer } from "#test/support/factories.ts";
+import { IMAGE_ENVIRONMENT, productionImage } from "#test/support/processes.ts";
+import { createEndpoint, createTenant, type Json, sql } from "#test/support/tenant.ts";
 
 const api = useSharedApi();
 const EVENTS = 40;

@@ -1,8 +1,8 @@
 /** Accepting events: their recipients, the answers to batches, and the number of commits. */
 import { Client } from "pg";
 import { describe, expect, test } from "vitest";
-import { useSharedApi } from "../../support/api.ts";
-import { eventually } from "../../support/eventually.ts";
+import { useSharedApi } from "#test/support/api.ts";
+import { eventually } from "#test/support/eventually.ts";
 import {
   anId,
   anInstant,
@@ -14,7 +14,7 @@ import {
   rows,
   sql,
   type Tenant,
-} from "../../support/tenant.ts";
+} from "#test/support/tenant.ts";
 
 const api = useSharedApi();
 const EVENTS = "/v1/events";

@@ -1,10 +1,10 @@
 /** The lag that operators see in the worker's gauges and in `signet doctor`. */
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
-import { createPool, type Pool } from "../../../src/database/pool.ts";
-import { readLag } from "../../../src/database/repositories/webhooks/reconciliation.ts";
-import { createLogger } from "../../../src/observability/logger.ts";
-import { runDoctor } from "../../../src/processes/doctor.ts";
-import { useWorld } from "../../support/world.ts";
+import { createPool, type Pool } from "#database/pool.ts";
+import { readLag } from "#database/repositories/webhooks/reconciliation.ts";
+import { createLogger } from "#observability/logger.ts";
+import { runDoctor } from "#processes/doctor.ts";
+import { useWorld } from "#test/support/world.ts";
 
 // No worker: published events wait.
 const made = useWorld();

@@ -2,11 +2,11 @@
 import { randomBytes } from "node:crypto";
 import type { PoolClient } from "pg";
 import { expect, onTestFinished, test } from "vitest";
-import { insertEvents } from "../../../src/database/repositories/webhooks/events.ts";
-import { matchEndpoints, type MatchedType } from "../../../src/database/repositories/webhooks/matches.ts";
-import { newId } from "../../../src/domain/ids.ts";
-import { seededRandom } from "../../support/seeded-random.ts";
-import { useWorld } from "../../support/world.ts";
+import { insertEvents } from "#database/repositories/webhooks/events.ts";
+import { matchEndpoints, type MatchedType } from "#database/repositories/webhooks/matches.ts";
+import { newId } from "#domain/ids.ts";
+import { seededRandom } from "#test/support/seeded-random.ts";
+import { useWorld } from "#test/support/world.ts";
 
 const world = useWorld();
 const TYPES = ["first.type", "second.type"] as const;

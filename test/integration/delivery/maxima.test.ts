@@ -1,11 +1,11 @@
 /** The largest values that operators may set hold: every setting at once, and each limit of a tenant. */
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { SETTINGS } from "../../../src/config/config.ts";
-import { TENANT_LIMITS, type TenantLimitName } from "../../../src/config/tenant-limits.ts";
-import { type Answer, useTestApi } from "../../support/api.ts";
-import { eventually } from "../../support/eventually.ts";
-import { accessToken } from "../../support/factories.ts";
-import { type Receiver, startReceiver } from "../../support/receiver-server.ts";
+import { SETTINGS } from "#config/config.ts";
+import { TENANT_LIMITS, type TenantLimitName } from "#config/tenant-limits.ts";
+import { type Answer, useTestApi } from "#test/support/api.ts";
+import { eventually } from "#test/support/eventually.ts";
+import { accessToken } from "#test/support/factories.ts";
+import { type Receiver, startReceiver } from "#test/support/receiver-server.ts";
 import {
   createTenant,
   expectRefusal,
@@ -14,7 +14,7 @@ import {
   sql,
   type Tenant,
   WEBHOOK_SCOPES,
-} from "../../support/tenant.ts";
+} from "#test/support/tenant.ts";
 
 /** Derived from the parsers, so that a new setting with a range is tested here without another line. */
 const EVERY_MAXIMUM = Object.fromEntries(

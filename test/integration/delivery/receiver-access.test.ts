@@ -4,19 +4,19 @@ import { createServer } from "node:https";
 import type { AddressInfo } from "node:net";
 import type { TLSSocket } from "node:tls";
 import { afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
-import { createAddressPolicy } from "../../../src/webhooks/sending/address-policy.ts";
-import type { HttpSender } from "../../../src/webhooks/sending/http-sender.ts";
+import { createAddressPolicy } from "#webhooks/sending/address-policy.ts";
+import type { HttpSender } from "#webhooks/sending/http-sender.ts";
 import {
   createReceiverAccess,
   type ReceiverAccess,
   type ReceiverEndpoint,
-} from "../../../src/webhooks/sending/receiver-access.ts";
-import type { Authentication } from "../../../src/webhooks/sending/authentication.ts";
-import { withoutPause } from "../../support/pauses.ts";
-import { type Behaviour, type Receiver, startReceiver } from "../../support/receiver-server.ts";
+} from "#webhooks/sending/receiver-access.ts";
+import type { Authentication } from "#webhooks/sending/authentication.ts";
+import { withoutPause } from "#test/support/pauses.ts";
+import { type Behaviour, type Receiver, startReceiver } from "#test/support/receiver-server.ts";
 import { type Authority, createAuthority, type KeyPair } from "./http-certificates.ts";
 import { createTestSender, requestTo } from "./http-fixtures.ts";
-import { machineTimers } from "../../../src/runtime/machine-timers.ts";
+import { machineTimers } from "#runtime/machine-timers.ts";
 
 /** Stands in for the database: settings of endpoints, by id. */
 interface Stored {

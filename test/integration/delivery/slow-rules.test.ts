@@ -1,8 +1,8 @@
 /** A tenant's slow rules do not block the event loop for others. */
 import { expect, test } from "vitest";
-import { useSharedApi } from "../../support/api.ts";
-import { cpuMs } from "../../support/cpu-time.ts";
-import { createEndpoint, createTenant } from "../../support/tenant.ts";
+import { useSharedApi } from "#test/support/api.ts";
+import { cpuMs } from "#test/support/cpu-time.ts";
+import { createEndpoint, createTenant } from "#test/support/tenant.ts";
 
 const api = useSharedApi();
 const ENDPOINTS = 10;

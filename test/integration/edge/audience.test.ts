@@ -1,9 +1,9 @@
 /** An edge admits tokens of its own audience, and none that the issuer created for another resource. */
 import { beforeAll, expect, test } from "vitest";
-import { useTestApi } from "../../support/api.ts";
-import { useTestEdge } from "../../support/edge.ts";
-import { accessToken, bearer, grant, provision, type Provisioned } from "../../support/factories.ts";
-import { call } from "../../support/https-request.ts";
+import { useTestApi } from "#test/support/api.ts";
+import { useTestEdge } from "#test/support/edge.ts";
+import { accessToken, bearer, grant, provision, type Provisioned } from "#test/support/factories.ts";
+import { call } from "#test/support/https-request.ts";
 
 const LEDGER = "https://ledger.example/api";
 const api = useTestApi({ environment: { SIGNET_AUDIENCE: "urn:example:signet", SIGNET_RESOURCES: LEDGER } });

@@ -4,8 +4,8 @@ import { mkdir, readFile } from "node:fs/promises";
 import { connect } from "node:net";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { createEdgeIdentityVerifier } from "../../../src/lib/edge-identity/verify.ts";
-import { useTestApi } from "../../support/api.ts";
+import { createEdgeIdentityVerifier } from "#lib/edge-identity/verify.ts";
+import { useTestApi } from "#test/support/api.ts";
 import {
   certificateFiles,
   clientPair,
@@ -13,16 +13,16 @@ import {
   newRoot,
   serverPair,
   thumbprint,
-} from "../../support/certificates.ts";
-import { useTestEdge } from "../../support/edge.ts";
-import { startEnvoy, withoutEnvoy } from "../../support/envoy.ts";
-import { accessToken, bearer, grant, provision, type Provisioned } from "../../support/factories.ts";
-import { call, type CallOptions } from "../../support/https-request.ts";
-import { allowMinutes } from "../../support/limits.ts";
-import { eventually } from "../../support/eventually.ts";
-import { freePort } from "../../support/free-port.ts";
-import { type SpawnedProcess, spawnProcess } from "../../support/processes.ts";
-import { skipUnless } from "../../support/skips.ts";
+} from "#test/support/certificates.ts";
+import { useTestEdge } from "#test/support/edge.ts";
+import { startEnvoy, withoutEnvoy } from "#test/support/envoy.ts";
+import { accessToken, bearer, grant, provision, type Provisioned } from "#test/support/factories.ts";
+import { call, type CallOptions } from "#test/support/https-request.ts";
+import { allowMinutes } from "#test/support/limits.ts";
+import { eventually } from "#test/support/eventually.ts";
+import { freePort } from "#test/support/free-port.ts";
+import { type SpawnedProcess, spawnProcess } from "#test/support/processes.ts";
+import { skipUnless } from "#test/support/skips.ts";
 
 allowMinutes(2);
 

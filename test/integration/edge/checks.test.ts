@@ -1,17 +1,17 @@
 /** An edge that answers the checks of a proxy: the same answers as one that forwards, without forwarding. */
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { createEdgeIdentityVerifier } from "../../../src/lib/edge-identity/verify.ts";
-import { useSharedApi, useTestApi } from "../../support/api.ts";
+import { createEdgeIdentityVerifier } from "#lib/edge-identity/verify.ts";
+import { useSharedApi, useTestApi } from "#test/support/api.ts";
 import {
   certificateFiles,
   clientPair,
   headerValue,
   newRoot,
   thumbprint,
-} from "../../support/certificates.ts";
-import { useTestEdge } from "../../support/edge.ts";
-import { accessToken, bearer, grant, provision, type Provisioned } from "../../support/factories.ts";
-import { call } from "../../support/https-request.ts";
+} from "#test/support/certificates.ts";
+import { useTestEdge } from "#test/support/edge.ts";
+import { accessToken, bearer, grant, provision, type Provisioned } from "#test/support/factories.ts";
+import { call } from "#test/support/https-request.ts";
 
 const ROUTES = [
   { method: ["GET", "HEAD"], path: "/v1/events/{id}", scope: "inference:read", upstream: "data" },

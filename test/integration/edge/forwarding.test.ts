@@ -1,10 +1,10 @@
 /** What the edge forwards and rejects, and what an upstream learns about its caller. */
 import { beforeAll, beforeEach, describe, expect, test } from "vitest";
-import { createEdgeIdentityVerifier } from "../../../src/lib/edge-identity/verify.ts";
-import { useSharedApi } from "../../support/api.ts";
-import { useTestEdge } from "../../support/edge.ts";
-import { accessToken, bearer, grant, provision, type Provisioned } from "../../support/factories.ts";
-import { call } from "../../support/https-request.ts";
+import { createEdgeIdentityVerifier } from "#lib/edge-identity/verify.ts";
+import { useSharedApi } from "#test/support/api.ts";
+import { useTestEdge } from "#test/support/edge.ts";
+import { accessToken, bearer, grant, provision, type Provisioned } from "#test/support/factories.ts";
+import { call } from "#test/support/https-request.ts";
 
 const api = useSharedApi();
 const edge = useTestEdge(api);

@@ -1,10 +1,10 @@
 /** Requests that two servers could interpret differently, and headers that could impersonate the edge. */
 import { beforeAll, beforeEach, describe, expect, test } from "vitest";
-import { unlessStale } from "../../support/answer.ts";
-import { exchange, useSharedApi } from "../../support/api.ts";
-import { useTestEdge } from "../../support/edge.ts";
-import { accessToken, bearer, provision } from "../../support/factories.ts";
-import { call } from "../../support/https-request.ts";
+import { unlessStale } from "#test/support/answer.ts";
+import { exchange, useSharedApi } from "#test/support/api.ts";
+import { useTestEdge } from "#test/support/edge.ts";
+import { accessToken, bearer, provision } from "#test/support/factories.ts";
+import { call } from "#test/support/https-request.ts";
 
 const api = useSharedApi();
 const edge = useTestEdge(api);

@@ -1,6 +1,6 @@
 /** Mutual TLS between clients and the edge and between the edge and the api, with tokens bound across both. */
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { useTestApi } from "../../support/api.ts";
+import { useTestApi } from "#test/support/api.ts";
 import {
   certificateFiles,
   clientPair,
@@ -9,10 +9,10 @@ import {
   thumbprint,
   today,
   x5t,
-} from "../../support/certificates.ts";
-import { useTestEdge } from "../../support/edge.ts";
-import { bearer, grant, provision, type Provisioned } from "../../support/factories.ts";
-import { call, type CallOptions } from "../../support/https-request.ts";
+} from "#test/support/certificates.ts";
+import { useTestEdge } from "#test/support/edge.ts";
+import { bearer, grant, provision, type Provisioned } from "#test/support/factories.ts";
+import { call, type CallOptions } from "#test/support/https-request.ts";
 
 const EDGE = "spiffe://service.example/edge";
 

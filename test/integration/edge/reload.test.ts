@@ -3,11 +3,11 @@ import { once } from "node:events";
 import { Agent, request as httpRequest, type IncomingMessage } from "node:http";
 import { text } from "node:stream/consumers";
 import { beforeAll, expect, test } from "vitest";
-import { useSharedApi } from "../../support/api.ts";
-import { useTestEdge } from "../../support/edge.ts";
-import { eventually } from "../../support/eventually.ts";
-import { accessToken, bearer, provision } from "../../support/factories.ts";
-import { call } from "../../support/https-request.ts";
+import { useSharedApi } from "#test/support/api.ts";
+import { useTestEdge } from "#test/support/edge.ts";
+import { eventually } from "#test/support/eventually.ts";
+import { accessToken, bearer, provision } from "#test/support/factories.ts";
+import { call } from "#test/support/https-request.ts";
 
 const api = useSharedApi();
 const edge = useTestEdge(api);

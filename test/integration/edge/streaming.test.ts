@@ -3,11 +3,11 @@ import { request as httpRequest, type ClientRequest, type IncomingMessage } from
 import { once } from "node:events";
 import { connect } from "node:net";
 import { afterEach, beforeAll, expect, test } from "vitest";
-import { useSharedApi } from "../../support/api.ts";
-import { useTestEdge } from "../../support/edge.ts";
-import { eventually } from "../../support/eventually.ts";
-import { accessToken, bearer, provision } from "../../support/factories.ts";
-import { call } from "../../support/https-request.ts";
+import { useSharedApi } from "#test/support/api.ts";
+import { useTestEdge } from "#test/support/edge.ts";
+import { eventually } from "#test/support/eventually.ts";
+import { accessToken, bearer, provision } from "#test/support/factories.ts";
+import { call } from "#test/support/https-request.ts";
 
 const api = useSharedApi();
 const routes = [

@@ -10,11 +10,11 @@ import {
 } from "node:http";
 import { connect, type Socket } from "node:net";
 import { afterEach, beforeAll, describe, expect, test } from "vitest";
-import { useSharedApi } from "../../support/api.ts";
-import { useTestEdge } from "../../support/edge.ts";
-import { eventually } from "../../support/eventually.ts";
-import { accessToken, bearer, provision, type Provisioned } from "../../support/factories.ts";
-import { call } from "../../support/https-request.ts";
+import { useSharedApi } from "#test/support/api.ts";
+import { useTestEdge } from "#test/support/edge.ts";
+import { eventually } from "#test/support/eventually.ts";
+import { accessToken, bearer, provision, type Provisioned } from "#test/support/factories.ts";
+import { call } from "#test/support/https-request.ts";
 
 /** Requests per tenant, or per address for requests without a tenant. */
 const SHARE = 256;

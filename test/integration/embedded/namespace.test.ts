@@ -4,8 +4,8 @@ import { defineSearchAttributeKey, SearchAttributeType, TypedSearchAttributes } 
 import { encodeSearchAttributeIndexedValueType } from "@temporalio/common/lib/search-attributes.js";
 import { msToTs, tsToMs } from "@temporalio/common/lib/time.js";
 import { afterAll, beforeAll, beforeEach, expect, inject, it, vi } from "vitest";
-import { ensureNamespace, RETENTION_MS } from "../../../src/temporal/namespace.ts";
-import { machineTimers } from "../../../src/runtime/machine-timers.ts";
+import { ensureNamespace, RETENTION_MS } from "#temporal/namespace.ts";
+import { machineTimers } from "#runtime/machine-timers.ts";
 
 /** temporal.api.enums.v1.IndexedValueType */
 const KEYWORD = 2;

@@ -2,8 +2,8 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { expect, test } from "vitest";
-import { monotonicMs } from "../../support/monotonic.ts";
-import { withoutPause } from "../../support/pauses.ts";
+import { monotonicMs } from "#test/support/monotonic.ts";
+import { withoutPause } from "#test/support/pauses.ts";
 
 /** Lets another process stop this one for 400 ms, as a pause does. */
 async function standStill(): Promise<void> {

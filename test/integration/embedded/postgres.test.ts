@@ -19,14 +19,14 @@ import {
 import { join } from "node:path";
 import { Client } from "pg";
 import { afterEach, beforeEach, describe, expect, inject, it } from "vitest";
-import { type EmbeddedPostgres, startEmbeddedPostgres } from "../../../src/processes/embedded/postgres.ts";
-import { stopLeftOverPostgres } from "../../../src/processes/embedded/postgres-cluster.ts";
-import { isRunning } from "../../../src/processes/embedded/process-identity.ts";
-import { unprivilegedUser } from "../../../src/processes/embedded/service-user.ts";
-import { eventually } from "../../support/eventually.ts";
-import { freePort } from "../../support/free-port.ts";
-import { allowMinutes } from "../../support/limits.ts";
-import { skipUnless } from "../../support/skips.ts";
+import { type EmbeddedPostgres, startEmbeddedPostgres } from "#processes/embedded/postgres.ts";
+import { stopLeftOverPostgres } from "#processes/embedded/postgres-cluster.ts";
+import { isRunning } from "#processes/embedded/process-identity.ts";
+import { unprivilegedUser } from "#processes/embedded/service-user.ts";
+import { eventually } from "#test/support/eventually.ts";
+import { freePort } from "#test/support/free-port.ts";
+import { allowMinutes } from "#test/support/limits.ts";
+import { skipUnless } from "#test/support/skips.ts";
 import { killParent, startParent, stopParent } from "./parent.ts";
 
 allowMinutes(4);

@@ -4,8 +4,8 @@
  * input ends. Arguments: `postgres HOME PORT STATE_ROOT` or `temporal HOME PORT BINARY`.
  */
 import { once } from "node:events";
-import { startEmbeddedPostgres } from "../../../src/processes/embedded/postgres.ts";
-import { startEmbeddedTemporal } from "../../../src/processes/embedded/temporal.ts";
+import { startEmbeddedPostgres } from "#processes/embedded/postgres.ts";
+import { startEmbeddedTemporal } from "#processes/embedded/temporal.ts";
 
 const [kind, home = "", port = "", last = ""] = process.argv.slice(2);
 const log = (line: string): void => console.error(line);

@@ -5,12 +5,12 @@ import { join } from "node:path";
 import { Client, Connection } from "@temporalio/client";
 import { temporal } from "@temporalio/proto";
 import { afterEach, beforeEach, describe, expect, inject, it } from "vitest";
-import { isListening } from "../../../src/processes/embedded/ports.ts";
-import { isRunning, processIdentity } from "../../../src/processes/embedded/process-identity.ts";
-import { type EmbeddedTemporal, startEmbeddedTemporal } from "../../../src/processes/embedded/temporal.ts";
-import { eventually } from "../../support/eventually.ts";
-import { freePort } from "../../support/free-port.ts";
-import { allowMinutes } from "../../support/limits.ts";
+import { isListening } from "#processes/embedded/ports.ts";
+import { isRunning, processIdentity } from "#processes/embedded/process-identity.ts";
+import { type EmbeddedTemporal, startEmbeddedTemporal } from "#processes/embedded/temporal.ts";
+import { eventually } from "#test/support/eventually.ts";
+import { freePort } from "#test/support/free-port.ts";
+import { allowMinutes } from "#test/support/limits.ts";
 import { killParent, startParent, stopParent } from "./parent.ts";
 
 allowMinutes(3);

@@ -1,6 +1,6 @@
 import { Client } from "pg";
 import { expect, it } from "vitest";
-import { createTestDatabase, testNamespace, useTestDatabase } from "../../support/services.ts";
+import { createTestDatabase, testNamespace, useTestDatabase } from "#test/support/services.ts";
 
 const database = useTestDatabase();
 

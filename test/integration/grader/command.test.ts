@@ -4,19 +4,19 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import type { Environment } from "../../../src/config/config.ts";
-import type { GradeReport } from "../../../src/webhooks/grader/grade.ts";
-import { generateSecret } from "../../../src/lib/receiver/secret.ts";
-import { useSharedApi } from "../../support/api.ts";
-import { type CommandRun, runSignet } from "../../support/command-line.ts";
+import type { Environment } from "#config/config.ts";
+import type { GradeReport } from "#webhooks/grader/grade.ts";
+import { generateSecret } from "#lib/receiver/secret.ts";
+import { useSharedApi } from "#test/support/api.ts";
+import { type CommandRun, runSignet } from "#test/support/command-line.ts";
 import {
   acceptByHand,
   acceptWithLibrary,
   type Handler,
   processing,
   startReceiver,
-} from "../../support/graded-receiver.ts";
-import { createEndpoint, createTenant } from "../../support/tenant.ts";
+} from "#test/support/graded-receiver.ts";
+import { createEndpoint, createTenant } from "#test/support/tenant.ts";
 
 const api = useSharedApi({ worker: true });
 const TIMEOUT_MS = 240_000;

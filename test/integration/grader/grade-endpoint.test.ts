@@ -1,22 +1,22 @@
 /** Grades from request to report: one at a time, only for endpoints that agreed, and none is lost. */
 import { randomBytes } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { createPool, type Pool } from "../../../src/database/pool.ts";
-import type { Grade } from "../../../src/database/repositories/endpoints/endpoint-grades.ts";
-import { systemClock } from "../../../src/runtime/machine-timers.ts";
-import { newId } from "../../../src/domain/ids.ts";
-import type { GradeReport } from "../../../src/webhooks/grader/grade.ts";
-import { GradeService } from "../../../src/webhooks/grader/grade-service.ts";
-import { createLogger } from "../../../src/observability/logger.ts";
-import { eventually } from "../../support/eventually.ts";
+import { createPool, type Pool } from "#database/pool.ts";
+import type { Grade } from "#database/repositories/endpoints/endpoint-grades.ts";
+import { systemClock } from "#runtime/machine-timers.ts";
+import { newId } from "#domain/ids.ts";
+import type { GradeReport } from "#webhooks/grader/grade.ts";
+import { GradeService } from "#webhooks/grader/grade-service.ts";
+import { createLogger } from "#observability/logger.ts";
+import { eventually } from "#test/support/eventually.ts";
 import {
   acceptWithLibrary,
   type Handler,
   processing,
   type ReceiverRequest,
   startReceiver,
-} from "../../support/graded-receiver.ts";
-import { TEST_CALLER, type TestEndpoint, useWorld } from "../../support/world.ts";
+} from "#test/support/graded-receiver.ts";
+import { TEST_CALLER, type TestEndpoint, useWorld } from "#test/support/world.ts";
 
 const made = useWorld();
 const TIMEOUT_MS = 240_000;

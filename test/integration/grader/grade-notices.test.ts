@@ -1,20 +1,16 @@
 /** Workers are notified of waiting grades, so they need not poll the database twice a second. */
 import { randomBytes } from "node:crypto";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { listen, type Listener } from "../../../src/database/listener.ts";
-import { createPool, type Pool } from "../../../src/database/pool.ts";
-import {
-  GRADES_CHANNEL,
-  requeueGrade,
-  takeGrade,
-} from "../../../src/database/repositories/endpoints/endpoint-grades.ts";
-import { unguardedClock } from "../../../src/domain/clock.ts";
-import { machineTimers, systemClock } from "../../../src/runtime/machine-timers.ts";
-import { GradeRunner } from "../../../src/webhooks/grader/grade-runner.ts";
-import { GradeService } from "../../../src/webhooks/grader/grade-service.ts";
-import { createLogger } from "../../../src/observability/logger.ts";
-import { eventually } from "../../support/eventually.ts";
-import { useWorld } from "../../support/world.ts";
+import { listen, type Listener } from "#database/listener.ts";
+import { createPool, type Pool } from "#database/pool.ts";
+import { GRADES_CHANNEL, requeueGrade, takeGrade } from "#database/repositories/endpoints/endpoint-grades.ts";
+import { unguardedClock } from "#domain/clock.ts";
+import { machineTimers, systemClock } from "#runtime/machine-timers.ts";
+import { GradeRunner } from "#webhooks/grader/grade-runner.ts";
+import { GradeService } from "#webhooks/grader/grade-service.ts";
+import { createLogger } from "#observability/logger.ts";
+import { eventually } from "#test/support/eventually.ts";
+import { useWorld } from "#test/support/world.ts";
 
 const made = useWorld();
 const log = createLogger({ level: "silent" });

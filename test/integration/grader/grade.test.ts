@@ -4,17 +4,17 @@ import type { AddressInfo } from "node:net";
 import { setTimeout as delay } from "node:timers/promises";
 import { Webhook } from "standardwebhooks";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { createHook as createFastifyHook } from "../../../docs/examples/receiver-fastify.ts";
-import { createHook as createNodeHook } from "../../../docs/examples/receiver-node.ts";
-import type { HttpSender } from "../../../src/webhooks/sending/http-sender.ts";
-import { createSigner } from "../../../src/webhooks/sending/signer.ts";
-import type { Clock } from "../../../src/domain/clock.ts";
-import { systemClock } from "../../../src/runtime/machine-timers.ts";
-import { newId } from "../../../src/domain/ids.ts";
-import { CHECK_NAMES } from "../../../src/webhooks/grader/checks.ts";
-import { FINDINGS } from "../../../src/webhooks/grader/findings.ts";
-import { type GradeLimits, type GradeReport, gradeReceiver } from "../../../src/webhooks/grader/grade.ts";
-import { generateSecret } from "../../../src/lib/receiver/secret.ts";
+import { createHook as createFastifyHook } from "#docs/examples/receiver-fastify.ts";
+import { createHook as createNodeHook } from "#docs/examples/receiver-node.ts";
+import type { HttpSender } from "#webhooks/sending/http-sender.ts";
+import { createSigner } from "#webhooks/sending/signer.ts";
+import type { Clock } from "#domain/clock.ts";
+import { systemClock } from "#runtime/machine-timers.ts";
+import { newId } from "#domain/ids.ts";
+import { CHECK_NAMES } from "#webhooks/grader/checks.ts";
+import { FINDINGS } from "#webhooks/grader/findings.ts";
+import { type GradeLimits, type GradeReport, gradeReceiver } from "#webhooks/grader/grade.ts";
+import { generateSecret } from "#lib/receiver/secret.ts";
 import {
   acceptByHand,
   acceptWithLibrary,
@@ -22,7 +22,7 @@ import {
   processing,
   type ReadBody,
   startReceiver,
-} from "../../support/graded-receiver.ts";
+} from "#test/support/graded-receiver.ts";
 import { createTestSender } from "../delivery/http-fixtures.ts";
 
 const TIMEOUT_MS = 240_000;

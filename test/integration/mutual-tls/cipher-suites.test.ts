@@ -1,15 +1,15 @@
 /** Which cipher suites of TLS 1.2 our listeners accept: those that RFC 9325 section 4.2 recommends, and no others. */
 import { connect } from "node:tls";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { certificatesOf } from "../../../src/http/mutual-tls/trust.ts";
-import { createLogger } from "../../../src/observability/logger.ts";
-import { type HubListener, listenForFollowers } from "../../../src/revocation/hub-socket.ts";
-import { useTestApi } from "../../support/api.ts";
-import { certificateFiles, clientPair, newRoot, serverPair } from "../../support/certificates.ts";
-import { useTestEdge } from "../../support/edge.ts";
-import { type OpenHub, openHub } from "../../support/hubs.ts";
-import { issueWith } from "../../support/weak-certificates.ts";
-import { machineTimers, systemClock } from "../../../src/runtime/machine-timers.ts";
+import { certificatesOf } from "#http/mutual-tls/trust.ts";
+import { createLogger } from "#observability/logger.ts";
+import { type HubListener, listenForFollowers } from "#revocation/hub-socket.ts";
+import { useTestApi } from "#test/support/api.ts";
+import { certificateFiles, clientPair, newRoot, serverPair } from "#test/support/certificates.ts";
+import { useTestEdge } from "#test/support/edge.ts";
+import { type OpenHub, openHub } from "#test/support/hubs.ts";
+import { issueWith } from "#test/support/weak-certificates.ts";
+import { machineTimers, systemClock } from "#runtime/machine-timers.ts";
 
 const HOST = "127.0.0.1";
 const log = createLogger({ level: "fatal", destination: { write: () => undefined } });

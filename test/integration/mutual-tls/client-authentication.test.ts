@@ -3,7 +3,7 @@ import { generateKeyPairSync, type KeyObject, randomUUID } from "node:crypto";
 import { SignJWT } from "jose";
 import { Client } from "pg";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { useTestApi } from "../../support/api.ts";
+import { useTestApi } from "#test/support/api.ts";
 import {
   certificateFiles,
   clientPair,
@@ -11,9 +11,9 @@ import {
   serverPair,
   thumbprint,
   x5t,
-} from "../../support/certificates.ts";
-import { bearer, grant, provision, type Provisioned } from "../../support/factories.ts";
-import { call, type CallAnswer, type CallOptions } from "../../support/https-request.ts";
+} from "#test/support/certificates.ts";
+import { bearer, grant, provision, type Provisioned } from "#test/support/factories.ts";
+import { call, type CallAnswer, type CallOptions } from "#test/support/https-request.ts";
 
 const ISSUER = "https://api.service.example";
 const JWT_BEARER = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer";
@@ -137,9 +137,9 @@ describe("production", () => {
 
 /** Issues a token with the same keys but no certificate, through a development process on the same database. */
 async function unboundToken(): Promise<string> {
-  const { loadConfig } = await import("../../../src/config/config.ts");
-  const { startApi } = await import("../../../src/processes/api.ts");
-  const { createLogger } = await import("../../../src/observability/logger.ts");
+  const { loadConfig } = await import("#config/config.ts");
+  const { startApi } = await import("#processes/api.ts");
+  const { createLogger } = await import("#observability/logger.ts");
   const config = loadConfig({
     ...api.environment,
     SIGNET_ENV: "development",

@@ -1,7 +1,7 @@
 /** docs/proxies/envoy.yaml in a real Envoy (1.40 at the time of writing) before a real api. */
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import type { KeyPair } from "../../../src/http/mutual-tls/authority.ts";
-import { useTestApi } from "../../support/api.ts";
+import type { KeyPair } from "#http/mutual-tls/authority.ts";
+import { useTestApi } from "#test/support/api.ts";
 import {
   certificateFiles,
   clientPair,
@@ -9,12 +9,12 @@ import {
   newRoot,
   today,
   x5t,
-} from "../../support/certificates.ts";
-import { startEnvoy, withoutEnvoy } from "../../support/envoy.ts";
-import { grant, provision, type Provisioned } from "../../support/factories.ts";
-import { call, type CallAnswer } from "../../support/https-request.ts";
-import { allowMinutes } from "../../support/limits.ts";
-import type { SpawnedProcess } from "../../support/processes.ts";
+} from "#test/support/certificates.ts";
+import { startEnvoy, withoutEnvoy } from "#test/support/envoy.ts";
+import { grant, provision, type Provisioned } from "#test/support/factories.ts";
+import { call, type CallAnswer } from "#test/support/https-request.ts";
+import { allowMinutes } from "#test/support/limits.ts";
+import type { SpawnedProcess } from "#test/support/processes.ts";
 
 allowMinutes(2);
 

@@ -3,7 +3,7 @@ import { randomBytes } from "node:crypto";
 import { Agent } from "node:https";
 import { connect } from "node:tls";
 import { afterAll, describe, expect, test } from "vitest";
-import { useTestApi } from "../../support/api.ts";
+import { useTestApi } from "#test/support/api.ts";
 import {
   certificateFiles,
   clientPair,
@@ -12,11 +12,11 @@ import {
   thumbprint,
   today,
   x5t,
-} from "../../support/certificates.ts";
-import { eventually } from "../../support/eventually.ts";
-import { bearer, grant, provision, type Provisioned } from "../../support/factories.ts";
-import { issueWith } from "../../support/weak-certificates.ts";
-import { call, type CallOptions } from "../../support/https-request.ts";
+} from "#test/support/certificates.ts";
+import { eventually } from "#test/support/eventually.ts";
+import { bearer, grant, provision, type Provisioned } from "#test/support/factories.ts";
+import { issueWith } from "#test/support/weak-certificates.ts";
+import { call, type CallOptions } from "#test/support/https-request.ts";
 
 const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;

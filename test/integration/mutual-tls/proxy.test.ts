@@ -1,7 +1,7 @@
 /** Behind a proxy that terminates mutual TLS: whose Client-Cert header is trusted, and how far (RFC 9440). */
 import { Agent } from "node:https";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { useTestApi } from "../../support/api.ts";
+import { useTestApi } from "#test/support/api.ts";
 import {
   certificateFiles,
   clientPair,
@@ -11,11 +11,11 @@ import {
   thumbprint,
   today,
   x5t,
-} from "../../support/certificates.ts";
-import { eventually } from "../../support/eventually.ts";
-import { bearer, grant, provision, type Provisioned } from "../../support/factories.ts";
-import { issueWith } from "../../support/weak-certificates.ts";
-import { call, type CallAnswer, type CallOptions } from "../../support/https-request.ts";
+} from "#test/support/certificates.ts";
+import { eventually } from "#test/support/eventually.ts";
+import { bearer, grant, provision, type Provisioned } from "#test/support/factories.ts";
+import { issueWith } from "#test/support/weak-certificates.ts";
+import { call, type CallAnswer, type CallOptions } from "#test/support/https-request.ts";
 
 const EDGE = "spiffe://service.example/edge";
 const HOUR_MS = 3_600_000;

@@ -1,12 +1,12 @@
 /** The token endpoint reveals nothing about clients, and stores no secrets. */
 import { Client } from "pg";
 import { beforeEach, describe, expect, test } from "vitest";
-import { newClientId, newClientSecret } from "../../../src/tokens/credentials/secret-format.ts";
-import { createPepper } from "../../../src/crypto/pepper.ts";
-import { type Answer, useTestApi } from "../../support/api.ts";
+import { newClientId, newClientSecret } from "#tokens/credentials/secret-format.ts";
+import { createPepper } from "#crypto/pepper.ts";
+import { type Answer, useTestApi } from "#test/support/api.ts";
 import { randomBytes } from "node:crypto";
-import { eventually } from "../../support/eventually.ts";
-import { accessToken, grant, provision, type Provisioned } from "../../support/factories.ts";
+import { eventually } from "#test/support/eventually.ts";
+import { accessToken, grant, provision, type Provisioned } from "#test/support/factories.ts";
 
 const api = useTestApi();
 let client: Provisioned;

@@ -2,9 +2,9 @@
 import { createHash } from "node:crypto";
 import { decodeJwt } from "jose";
 import { expect, test } from "vitest";
-import { useTestApi } from "../../support/api.ts";
-import { startSecondApi } from "../../support/second-api.ts";
-import { createTenant, sql } from "../../support/tenant.ts";
+import { useTestApi } from "#test/support/api.ts";
+import { startSecondApi } from "#test/support/second-api.ts";
+import { createTenant, sql } from "#test/support/tenant.ts";
 
 const api = useTestApi();
 

@@ -2,11 +2,11 @@
 import { randomBytes } from "node:crypto";
 import { request as httpRequest } from "node:http";
 import { beforeAll, describe, expect, test } from "vitest";
-import { newClientSecret } from "../../../src/tokens/credentials/secret-format.ts";
-import { metrics } from "../../../src/observability/metrics.ts";
-import { type Answer, useTestApi } from "../../support/api.ts";
-import { accessToken, bearer, grant, provision, type Provisioned } from "../../support/factories.ts";
-import { asTenant, expectRefusal, WEBHOOK_SCOPES } from "../../support/tenant.ts";
+import { newClientSecret } from "#tokens/credentials/secret-format.ts";
+import { metrics } from "#observability/metrics.ts";
+import { type Answer, useTestApi } from "#test/support/api.ts";
+import { accessToken, bearer, grant, provision, type Provisioned } from "#test/support/factories.ts";
+import { asTenant, expectRefusal, WEBHOOK_SCOPES } from "#test/support/tenant.ts";
 
 function expectOAuthRefusal(answer: Answer): number {
   expect(answer.status).toBe(429);

@@ -1,7 +1,7 @@
 /** RFC 8707: a token is for one listed resource and works nowhere else. */
 import { beforeAll, describe, expect, test } from "vitest";
-import { useTestApi } from "../../support/api.ts";
-import { bearer, grant, provision, type Provisioned } from "../../support/factories.ts";
+import { useTestApi } from "#test/support/api.ts";
+import { bearer, grant, provision, type Provisioned } from "#test/support/factories.ts";
 
 const LEDGER = "https://ledger.example/api";
 const RUNS = "urn:example:runs";

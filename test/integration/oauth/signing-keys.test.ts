@@ -1,17 +1,17 @@
 import { randomBytes } from "node:crypto";
 import { Client } from "pg";
 import { afterEach, beforeEach, expect, inject, test } from "vitest";
-import { loadConfig } from "../../../src/config/config.ts";
-import { createPool, type Pool } from "../../../src/database/pool.ts";
-import { insertFirstKey } from "../../../src/database/repositories/tokens/signing-keys.ts";
-import { createLogger } from "../../../src/observability/logger.ts";
-import { ensureSigningKey, type KeyStore, openKeyStore } from "../../../src/tokens/signing-keys/key-store.ts";
-import { startApi } from "../../../src/processes/api.ts";
-import { generateSigningKey } from "../../../src/tokens/signing-keys/signing-key.ts";
-import { eventually } from "../../support/eventually.ts";
-import { testKeyring } from "../../support/keyring.ts";
-import { createTestDatabase, type TestDatabase } from "../../support/services.ts";
-import { machineTimers } from "../../../src/runtime/machine-timers.ts";
+import { loadConfig } from "#config/config.ts";
+import { createPool, type Pool } from "#database/pool.ts";
+import { insertFirstKey } from "#database/repositories/tokens/signing-keys.ts";
+import { createLogger } from "#observability/logger.ts";
+import { ensureSigningKey, type KeyStore, openKeyStore } from "#tokens/signing-keys/key-store.ts";
+import { startApi } from "#processes/api.ts";
+import { generateSigningKey } from "#tokens/signing-keys/signing-key.ts";
+import { eventually } from "#test/support/eventually.ts";
+import { testKeyring } from "#test/support/keyring.ts";
+import { createTestDatabase, type TestDatabase } from "#test/support/services.ts";
+import { machineTimers } from "#runtime/machine-timers.ts";
 
 const log = createLogger({ level: "silent" });
 const kek = randomBytes(32);

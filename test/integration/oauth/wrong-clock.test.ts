@@ -1,11 +1,11 @@
 /** An api process on a machine with a wrong clock issues no tokens. */
 import { afterEach, expect, test, vi } from "vitest";
-import { eventually } from "../../support/eventually.ts";
-import { useTestApi } from "../../support/api.ts";
-import { withoutPause } from "../../support/pauses.ts";
-import { type SecondApi, startSecondApi } from "../../support/second-api.ts";
-import { useStarted } from "../../support/started.ts";
-import { createTenant } from "../../support/tenant.ts";
+import { eventually } from "#test/support/eventually.ts";
+import { useTestApi } from "#test/support/api.ts";
+import { withoutPause } from "#test/support/pauses.ts";
+import { type SecondApi, startSecondApi } from "#test/support/second-api.ts";
+import { useStarted } from "#test/support/started.ts";
+import { createTenant } from "#test/support/tenant.ts";
 
 const api = useTestApi();
 const second = useStarted(

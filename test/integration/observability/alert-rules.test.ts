@@ -1,7 +1,7 @@
 /** Prometheus' own checker accepts what deploy/prometheus has, and its tests of the rules pass. */
 import { join } from "node:path";
 import { expect, it } from "vitest";
-import { NO_PROMTOOL, promtool } from "../../support/promtool.ts";
+import { NO_PROMTOOL, promtool } from "#test/support/promtool.ts";
 
 const DIRECTORY = join(import.meta.dirname, "..", "..", "..", "deploy", "prometheus");
 

@@ -1,16 +1,16 @@
 import { afterAll, beforeAll, expect, it } from "vitest";
-import { createPool, type Pool, poolStatistics } from "../../../src/database/pool.ts";
+import { createPool, type Pool, poolStatistics } from "#database/pool.ts";
 import {
   CENSUS,
   isSigningKeyOlder,
   oldestUnsigned,
   readCensus,
-} from "../../../src/database/repositories/webhooks/census.ts";
-import { createLogger } from "../../../src/observability/logger.ts";
-import { isNearlyEmpty, readTableHealth } from "../../../src/database/repositories/partitions.ts";
-import { eventually } from "../../support/eventually.ts";
-import { readDocument, shellLines } from "../../support/documents.ts";
-import { useWorld } from "../../support/world.ts";
+} from "#database/repositories/webhooks/census.ts";
+import { createLogger } from "#observability/logger.ts";
+import { isNearlyEmpty, readTableHealth } from "#database/repositories/partitions.ts";
+import { eventually } from "#test/support/eventually.ts";
+import { readDocument, shellLines } from "#test/support/documents.ts";
+import { useWorld } from "#test/support/world.ts";
 
 const DAY_MS = 86_400_000;
 const world = useWorld();

@@ -1,6 +1,6 @@
 /** The service never makes Node track every promise, which costs a fifth of the worker (decision 7). */
 import { expect, it } from "vitest";
-import { IMAGE_ENVIRONMENT, productionImage, runProcess } from "../../support/processes.ts";
+import { IMAGE_ENVIRONMENT, productionImage, runProcess } from "#test/support/processes.ts";
 
 /** Prints what is observed after each step. Once Node tracks promises, their continuations have an id. */
 const PROGRAM = `

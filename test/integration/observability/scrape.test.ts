@@ -1,14 +1,14 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { OWN_METRICS, type ProcessName } from "../../../src/observability/metrics.ts";
-import { eventually } from "../../support/eventually.ts";
-import { allowMinutes } from "../../support/limits.ts";
-import { NO_PROMTOOL, promtool } from "../../support/promtool.ts";
-import { startReceiver } from "../../support/receiver-server.ts";
-import { startScrapedProcesses } from "../../support/scraped-processes.ts";
-import { useStarted } from "../../support/started.ts";
-import { useWorld } from "../../support/world.ts";
+import { OWN_METRICS, type ProcessName } from "#observability/metrics.ts";
+import { eventually } from "#test/support/eventually.ts";
+import { allowMinutes } from "#test/support/limits.ts";
+import { NO_PROMTOOL, promtool } from "#test/support/promtool.ts";
+import { startReceiver } from "#test/support/receiver-server.ts";
+import { startScrapedProcesses } from "#test/support/scraped-processes.ts";
+import { useStarted } from "#test/support/started.ts";
+import { useWorld } from "#test/support/world.ts";
 
 allowMinutes(4);
 

@@ -1,15 +1,15 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { createTracer } from "../../../src/observability/open-telemetry.ts";
-import type { TracingOptions } from "../../../src/observability/tracer.ts";
-import { startTracing } from "../../../src/observability/tracing.ts";
-import { useTestApi } from "../../support/api.ts";
-import { useTestEdge } from "../../support/edge.ts";
-import { eventually } from "../../support/eventually.ts";
-import { bearer } from "../../support/factories.ts";
-import { call } from "../../support/https-request.ts";
-import { type CollectedSpan, type OtlpCollector, startOtlpCollector } from "../../support/otlp-collector.ts";
-import { type Receiver, startReceiver } from "../../support/receiver-server.ts";
-import { createEndpoint, createTenant, publish, sql } from "../../support/tenant.ts";
+import { createTracer } from "#observability/open-telemetry.ts";
+import type { TracingOptions } from "#observability/tracer.ts";
+import { startTracing } from "#observability/tracing.ts";
+import { useTestApi } from "#test/support/api.ts";
+import { useTestEdge } from "#test/support/edge.ts";
+import { eventually } from "#test/support/eventually.ts";
+import { bearer } from "#test/support/factories.ts";
+import { call } from "#test/support/https-request.ts";
+import { type CollectedSpan, type OtlpCollector, startOtlpCollector } from "#test/support/otlp-collector.ts";
+import { type Receiver, startReceiver } from "#test/support/receiver-server.ts";
+import { createEndpoint, createTenant, publish, sql } from "#test/support/tenant.ts";
 
 const TRACE = "0af7651916cd43dd8448eb211c80319c";
 const CALLER = "b7ad6b7169203331";

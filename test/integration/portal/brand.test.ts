@@ -3,10 +3,10 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { beforeAll, describe, expect, test } from "vitest";
-import { useTestApi } from "../../support/api.ts";
-import { runSignet } from "../../support/command-line.ts";
-import { mintLink, openLink, signInToPortal } from "../../support/portal.ts";
-import { createTenant, type Tenant } from "../../support/tenant.ts";
+import { useTestApi } from "#test/support/api.ts";
+import { runSignet } from "#test/support/command-line.ts";
+import { mintLink, openLink, signInToPortal } from "#test/support/portal.ts";
+import { createTenant, type Tenant } from "#test/support/tenant.ts";
 
 const FRAME = "https://app.example.com";
 /** A PNG of one pixel, in base64. */

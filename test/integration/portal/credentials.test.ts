@@ -1,9 +1,9 @@
 /** The portal's pages on credentials: created and rotated where the session may, with their use. */
 import { beforeAll, expect, test } from "vitest";
-import { useSharedApi } from "../../support/api.ts";
-import { accessToken } from "../../support/factories.ts";
-import { type PortalVisitor, signInToPortal } from "../../support/portal.ts";
-import { createTenant, rows, type Tenant } from "../../support/tenant.ts";
+import { useSharedApi } from "#test/support/api.ts";
+import { accessToken } from "#test/support/factories.ts";
+import { type PortalVisitor, signInToPortal } from "#test/support/portal.ts";
+import { createTenant, rows, type Tenant } from "#test/support/tenant.ts";
 
 const api = useSharedApi();
 const SCOPES = ["portal:sign_in", "webhooks:read", "credentials:read", "credentials:write"];

@@ -1,10 +1,10 @@
 /** The portal's pages about dead letters and their replay. */
 import { beforeAll, expect, test } from "vitest";
-import { useSharedApi } from "../../support/api.ts";
-import { eventually } from "../../support/eventually.ts";
-import { type PortalVisitor, signInToPortal } from "../../support/portal.ts";
-import { seedDeadLetters } from "../../support/seeded-letters.ts";
-import { createEndpoint, createTenant, sql, type Tenant } from "../../support/tenant.ts";
+import { useSharedApi } from "#test/support/api.ts";
+import { eventually } from "#test/support/eventually.ts";
+import { type PortalVisitor, signInToPortal } from "#test/support/portal.ts";
+import { seedDeadLetters } from "#test/support/seeded-letters.ts";
+import { createEndpoint, createTenant, sql, type Tenant } from "#test/support/tenant.ts";
 
 const api = useSharedApi({ worker: true });
 const SCOPES = ["portal:sign_in", "webhooks:read", "webhooks:write", "webhooks:replay", "events:publish"];

@@ -1,10 +1,10 @@
 /** The portal's pages about deliveries. */
 import { randomBytes } from "node:crypto";
 import { beforeAll, expect, test } from "vitest";
-import { newId } from "../../../src/domain/ids.ts";
-import { type Answer, useSharedApi } from "../../support/api.ts";
-import { type PortalVisitor, signInToPortal } from "../../support/portal.ts";
-import { createEndpoint, createTenant, publish, rows, sql, type Tenant } from "../../support/tenant.ts";
+import { newId } from "#domain/ids.ts";
+import { type Answer, useSharedApi } from "#test/support/api.ts";
+import { type PortalVisitor, signInToPortal } from "#test/support/portal.ts";
+import { createEndpoint, createTenant, publish, rows, sql, type Tenant } from "#test/support/tenant.ts";
 
 const api = useSharedApi();
 const SCOPES = ["portal:sign_in", "webhooks:read", "webhooks:write", "webhooks:replay", "events:publish"];

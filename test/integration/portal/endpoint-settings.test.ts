@@ -1,9 +1,9 @@
 /** The portal's form for an endpoint: filter, headers, metadata, rate, echo, and authentication to the receiver. */
 import { beforeAll, describe, expect, test } from "vitest";
 import { createAuthority } from "../delivery/http-certificates.ts";
-import { type Answer, useTestApi } from "../../support/api.ts";
-import { type PortalVisitor, signInToPortal } from "../../support/portal.ts";
-import { createEndpoint, createTenant, sql, type Tenant } from "../../support/tenant.ts";
+import { type Answer, useTestApi } from "#test/support/api.ts";
+import { type PortalVisitor, signInToPortal } from "#test/support/portal.ts";
+import { createEndpoint, createTenant, sql, type Tenant } from "#test/support/tenant.ts";
 
 const api = useTestApi();
 const SCOPES = ["portal:sign_in", "webhooks:read", "webhooks:write"];

@@ -1,8 +1,8 @@
 /** The portal's pages on events, and its search by any id. */
 import { beforeAll, expect, test } from "vitest";
-import { useSharedApi } from "../../support/api.ts";
-import { type PortalVisitor, signInToPortal } from "../../support/portal.ts";
-import { createEndpoint, createTenant, publish, rows, type Tenant } from "../../support/tenant.ts";
+import { useSharedApi } from "#test/support/api.ts";
+import { type PortalVisitor, signInToPortal } from "#test/support/portal.ts";
+import { createEndpoint, createTenant, publish, rows, type Tenant } from "#test/support/tenant.ts";
 
 const api = useSharedApi();
 const SCOPES = [

@@ -1,11 +1,11 @@
 /** Lookups of unknown names without credentials are limited per address. */
 import { randomBytes } from "node:crypto";
 import { expect, test } from "vitest";
-import { newId } from "../../../src/domain/ids.ts";
-import { type Answer, useTestApi } from "../../support/api.ts";
-import { accessToken, provision } from "../../support/factories.ts";
-import { signInToPortal } from "../../support/portal.ts";
-import { createProducer, seconds, signed } from "../../support/producer.ts";
+import { newId } from "#domain/ids.ts";
+import { type Answer, useTestApi } from "#test/support/api.ts";
+import { accessToken, provision } from "#test/support/factories.ts";
+import { signInToPortal } from "#test/support/portal.ts";
+import { createProducer, seconds, signed } from "#test/support/producer.ts";
 
 const LIMIT = 20;
 const api = useTestApi({ environment: { SIGNET_TOKEN_RATE_PER_ADDRESS: String(LIMIT) } });

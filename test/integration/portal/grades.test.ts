@@ -1,13 +1,13 @@
 /** The portal's pages on grades: requested, followed and read, with the same scopes as the API's routes. */
 import { randomBytes } from "node:crypto";
 import { beforeAll, expect, test } from "vitest";
-import { newId } from "../../../src/domain/ids.ts";
-import { CHECK_NAMES } from "../../../src/webhooks/grader/checks.ts";
-import { FINDINGS } from "../../../src/webhooks/grader/findings.ts";
-import type { GradeReport } from "../../../src/webhooks/grader/grade.ts";
-import { useSharedApi } from "../../support/api.ts";
-import { type PortalVisitor, signInToPortal } from "../../support/portal.ts";
-import { createEndpoint, createTenant, rows, sql, type Tenant } from "../../support/tenant.ts";
+import { newId } from "#domain/ids.ts";
+import { CHECK_NAMES } from "#webhooks/grader/checks.ts";
+import { FINDINGS } from "#webhooks/grader/findings.ts";
+import type { GradeReport } from "#webhooks/grader/grade.ts";
+import { useSharedApi } from "#test/support/api.ts";
+import { type PortalVisitor, signInToPortal } from "#test/support/portal.ts";
+import { createEndpoint, createTenant, rows, sql, type Tenant } from "#test/support/tenant.ts";
 
 const api = useSharedApi();
 const SCOPES = ["portal:sign_in", "webhooks:read", "webhooks:write"];

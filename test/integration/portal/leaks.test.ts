@@ -1,9 +1,9 @@
 /** The portal revokes by what leaked, within the session's tenant and scopes, and never shows a secret again. */
 import { beforeAll, expect, test } from "vitest";
-import { useSharedApi } from "../../support/api.ts";
-import { accessToken, grant, provision, type Provisioned } from "../../support/factories.ts";
-import { type PortalVisitor, signInToPortal } from "../../support/portal.ts";
-import { createTenant, SAFE_SUMMARY, type Tenant } from "../../support/tenant.ts";
+import { useSharedApi } from "#test/support/api.ts";
+import { accessToken, grant, provision, type Provisioned } from "#test/support/factories.ts";
+import { type PortalVisitor, signInToPortal } from "#test/support/portal.ts";
+import { createTenant, SAFE_SUMMARY, type Tenant } from "#test/support/tenant.ts";
 
 const api = useSharedApi();
 const SCOPES = ["portal:sign_in", "credentials:read", "credentials:revoke"];

@@ -1,9 +1,9 @@
 /** The portal's pages on events that an endpoint never got: counted exactly, then sent, and nothing else. */
 import { beforeAll, expect, test } from "vitest";
-import type { Answer } from "../../support/answer.ts";
-import { useSharedApi } from "../../support/api.ts";
-import { type PortalVisitor, signInToPortal } from "../../support/portal.ts";
-import { createEndpoint, createTenant, publish, rows, type Tenant } from "../../support/tenant.ts";
+import type { Answer } from "#test/support/answer.ts";
+import { useSharedApi } from "#test/support/api.ts";
+import { type PortalVisitor, signInToPortal } from "#test/support/portal.ts";
+import { createEndpoint, createTenant, publish, rows, type Tenant } from "#test/support/tenant.ts";
 
 const api = useSharedApi();
 const SCOPES = ["portal:sign_in", "webhooks:read", "webhooks:write", "webhooks:replay", "events:publish"];

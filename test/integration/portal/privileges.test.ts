@@ -4,12 +4,12 @@
  */
 import { randomBytes } from "node:crypto";
 import { beforeAll, describe, expect, test } from "vitest";
-import { collectPortalRoutes, type PortalRoute } from "../../support/portal-routes.ts";
-import { useSharedApi } from "../../support/api.ts";
-import { accessToken, provision } from "../../support/factories.ts";
-import { newId } from "../../../src/domain/ids.ts";
-import { type PortalVisitor, signInToPortal } from "../../support/portal.ts";
-import { asTenant, createEndpoint, publish, rows, type Tenant } from "../../support/tenant.ts";
+import { collectPortalRoutes, type PortalRoute } from "#test/support/portal-routes.ts";
+import { useSharedApi } from "#test/support/api.ts";
+import { accessToken, provision } from "#test/support/factories.ts";
+import { newId } from "#domain/ids.ts";
+import { type PortalVisitor, signInToPortal } from "#test/support/portal.ts";
+import { asTenant, createEndpoint, publish, rows, type Tenant } from "#test/support/tenant.ts";
 
 const api = useSharedApi();
 const SCOPES = [

@@ -1,9 +1,9 @@
 /** Signing in to the portal: once per link, from the portal's page, and no longer than the link's credential. */
 import { describe, expect, test } from "vitest";
-import { type Answer, useTestApi } from "../../support/api.ts";
-import { accessToken, bearer, provision, type Provisioned } from "../../support/factories.ts";
-import { mintLink, openLink, type PortalVisitor, signInToPortal } from "../../support/portal.ts";
-import { sql } from "../../support/tenant.ts";
+import { type Answer, useTestApi } from "#test/support/api.ts";
+import { accessToken, bearer, provision, type Provisioned } from "#test/support/factories.ts";
+import { mintLink, openLink, type PortalVisitor, signInToPortal } from "#test/support/portal.ts";
+import { sql } from "#test/support/tenant.ts";
 
 const api = useTestApi();
 const SCOPES = [

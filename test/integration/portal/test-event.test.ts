@@ -1,10 +1,10 @@
 /** Test events from the portal: a greeting with one click, or entered data, sent exactly as entered. */
 import { randomBytes } from "node:crypto";
 import { beforeAll, expect, test } from "vitest";
-import type { Answer } from "../../support/answer.ts";
-import { useSharedApi } from "../../support/api.ts";
-import { type PortalVisitor, signInToPortal } from "../../support/portal.ts";
-import { createEndpoint, createTenant, rows, type Tenant } from "../../support/tenant.ts";
+import type { Answer } from "#test/support/answer.ts";
+import { useSharedApi } from "#test/support/api.ts";
+import { type PortalVisitor, signInToPortal } from "#test/support/portal.ts";
+import { createEndpoint, createTenant, rows, type Tenant } from "#test/support/tenant.ts";
 
 const api = useSharedApi();
 const SCOPES = ["portal:sign_in", "webhooks:read", "webhooks:write", "events:read"];

@@ -2,15 +2,15 @@
 import { randomBytes } from "node:crypto";
 import { Client } from "pg";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
-import { createPool, type Pool } from "../../../src/database/pool.ts";
-import { dropCounts, ensurePartitions } from "../../../src/database/repositories/partitions.ts";
-import { DAY_MS, hourStart, newId, utcDay } from "../../../src/domain/ids.ts";
-import { createLogger } from "../../../src/observability/logger.ts";
-import { foldDeliveryChanges } from "../../../src/webhooks/engine/delivery-counts.ts";
-import { purgeExpired } from "../../../src/webhooks/retention/retention.ts";
-import { testKeyring } from "../../support/keyring.ts";
-import { useTestDatabase } from "../../support/services.ts";
-import { machineTimers } from "../../../src/runtime/machine-timers.ts";
+import { createPool, type Pool } from "#database/pool.ts";
+import { dropCounts, ensurePartitions } from "#database/repositories/partitions.ts";
+import { DAY_MS, hourStart, newId, utcDay } from "#domain/ids.ts";
+import { createLogger } from "#observability/logger.ts";
+import { foldDeliveryChanges } from "#webhooks/engine/delivery-counts.ts";
+import { purgeExpired } from "#webhooks/retention/retention.ts";
+import { testKeyring } from "#test/support/keyring.ts";
+import { useTestDatabase } from "#test/support/services.ts";
+import { machineTimers } from "#runtime/machine-timers.ts";
 
 /** Later than the first partition, which has what was stored when the table was divided. */
 const NOW = Date.now() + 400 * DAY_MS;

@@ -5,7 +5,7 @@
 import { randomBytes } from "node:crypto";
 import { Client } from "pg";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
-import { createPool, type Pool, type Queryable } from "../../../src/database/pool.ts";
+import { createPool, type Pool, type Queryable } from "#database/pool.ts";
 import {
   beginDayDrop,
   copyOpenRows,
@@ -14,17 +14,17 @@ import {
   listOpenRows,
   partitionDays,
   swapDay,
-} from "../../../src/database/repositories/partitions.ts";
-import { DAY_MS, newId, utcDay } from "../../../src/domain/ids.ts";
-import { createLogger } from "../../../src/observability/logger.ts";
-import { metrics } from "../../../src/observability/metrics.ts";
-import { dropDay } from "../../../src/webhooks/retention/drop-day.ts";
-import { purgeExpired } from "../../../src/webhooks/retention/retention.ts";
-import { eventually } from "../../support/eventually.ts";
-import { withoutPause } from "../../support/pauses.ts";
-import { seedDeadLetters } from "../../support/seeded-letters.ts";
-import { useTestDatabase } from "../../support/services.ts";
-import { machineTimers } from "../../../src/runtime/machine-timers.ts";
+} from "#database/repositories/partitions.ts";
+import { DAY_MS, newId, utcDay } from "#domain/ids.ts";
+import { createLogger } from "#observability/logger.ts";
+import { metrics } from "#observability/metrics.ts";
+import { dropDay } from "#webhooks/retention/drop-day.ts";
+import { purgeExpired } from "#webhooks/retention/retention.ts";
+import { eventually } from "#test/support/eventually.ts";
+import { withoutPause } from "#test/support/pauses.ts";
+import { seedDeadLetters } from "#test/support/seeded-letters.ts";
+import { useTestDatabase } from "#test/support/services.ts";
+import { machineTimers } from "#runtime/machine-timers.ts";
 
 const NOW = Date.now();
 /** Open dead letters of the large day, and its deliveries that have ended. */

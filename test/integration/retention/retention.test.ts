@@ -1,12 +1,12 @@
 import { randomBytes } from "node:crypto";
 import { Client } from "pg";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { createPool, type Pool } from "../../../src/database/pool.ts";
-import { newId } from "../../../src/domain/ids.ts";
-import { createLogger } from "../../../src/observability/logger.ts";
-import { purgeExpired } from "../../../src/webhooks/retention/retention.ts";
-import { useTestDatabase } from "../../support/services.ts";
-import { machineTimers } from "../../../src/runtime/machine-timers.ts";
+import { createPool, type Pool } from "#database/pool.ts";
+import { newId } from "#domain/ids.ts";
+import { createLogger } from "#observability/logger.ts";
+import { purgeExpired } from "#webhooks/retention/retention.ts";
+import { useTestDatabase } from "#test/support/services.ts";
+import { machineTimers } from "#runtime/machine-timers.ts";
 
 const DAY_MS = 86_400_000;
 const NOW = Date.now();

@@ -5,19 +5,19 @@
 import { randomBytes } from "node:crypto";
 import { Client } from "pg";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { isContention } from "../../../src/database/errors.ts";
-import { createPool, type Pool, type Queryable, type ServiceRole } from "../../../src/database/pool.ts";
-import { takeIdempotencyKey } from "../../../src/database/repositories/idempotency.ts";
-import { claimAnswer, keepAnswer } from "../../../src/database/repositories/idempotent-answers.ts";
-import { dropClosedTables, rotateTables } from "../../../src/database/repositories/partitions.ts";
-import { deleteTenantRows } from "../../../src/database/repositories/tenant-erasure.ts";
-import { EVENTS_ROUTE, insertEvents } from "../../../src/database/repositories/webhooks/events.ts";
-import { tenantTransaction } from "../../../src/database/transaction.ts";
-import { DAY_MS, HOUR_MS, newId } from "../../../src/domain/ids.ts";
-import { createLogger } from "../../../src/observability/logger.ts";
-import { allowMinutes } from "../../support/limits.ts";
-import { seededRandom } from "../../support/seeded-random.ts";
-import { useTestDatabase } from "../../support/services.ts";
+import { isContention } from "#database/errors.ts";
+import { createPool, type Pool, type Queryable, type ServiceRole } from "#database/pool.ts";
+import { takeIdempotencyKey } from "#database/repositories/idempotency.ts";
+import { claimAnswer, keepAnswer } from "#database/repositories/idempotent-answers.ts";
+import { dropClosedTables, rotateTables } from "#database/repositories/partitions.ts";
+import { deleteTenantRows } from "#database/repositories/tenant-erasure.ts";
+import { EVENTS_ROUTE, insertEvents } from "#database/repositories/webhooks/events.ts";
+import { tenantTransaction } from "#database/transaction.ts";
+import { DAY_MS, HOUR_MS, newId } from "#domain/ids.ts";
+import { createLogger } from "#observability/logger.ts";
+import { allowMinutes } from "#test/support/limits.ts";
+import { seededRandom } from "#test/support/seeded-random.ts";
+import { useTestDatabase } from "#test/support/services.ts";
 
 allowMinutes(3);
 

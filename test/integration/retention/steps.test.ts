@@ -1,16 +1,12 @@
 /** The steps of retention do not depend on each other. */
 import { Client } from "pg";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { createPool, type Pool } from "../../../src/database/pool.ts";
-import { createLogger } from "../../../src/observability/logger.ts";
-import { metrics } from "../../../src/observability/metrics.ts";
-import {
-  purgeExpired,
-  type RetentionOptions,
-  type RetentionStep,
-} from "../../../src/webhooks/retention/retention.ts";
-import { useTestDatabase } from "../../support/services.ts";
-import { machineTimers } from "../../../src/runtime/machine-timers.ts";
+import { createPool, type Pool } from "#database/pool.ts";
+import { createLogger } from "#observability/logger.ts";
+import { metrics } from "#observability/metrics.ts";
+import { purgeExpired, type RetentionOptions, type RetentionStep } from "#webhooks/retention/retention.ts";
+import { useTestDatabase } from "#test/support/services.ts";
+import { machineTimers } from "#runtime/machine-timers.ts";
 
 const NOW = Date.now();
 const database = useTestDatabase();

@@ -1,18 +1,18 @@
 /** After a tenant's erasure, text planted in all its data is found nowhere, and no key decrypts the rest. */
 import { randomBytes } from "node:crypto";
 import { describe, expect, test } from "vitest";
-import { contentKey, contentRoot, openContent } from "../../../src/crypto/content.ts";
-import { envelopeAad, EnvelopeError } from "../../../src/crypto/envelope.ts";
-import { createKeyEncryption, fixedKeys } from "../../../src/crypto/key-encryption.ts";
-import { dataKeyAad } from "../../../src/crypto/keyring.ts";
-import { createPool } from "../../../src/database/pool.ts";
-import { DELETED_TABLES } from "../../../src/database/repositories/tenant-erasure.ts";
-import { createLogger } from "../../../src/observability/logger.ts";
-import { eraseTenants } from "../../../src/webhooks/retention/erase-tenants.ts";
-import { useTestApi } from "../../support/api.ts";
-import { eventually } from "../../support/eventually.ts";
-import { accessToken, grant, provision } from "../../support/factories.ts";
-import { startReceiver } from "../../support/receiver-server.ts";
+import { contentKey, contentRoot, openContent } from "#crypto/content.ts";
+import { envelopeAad, EnvelopeError } from "#crypto/envelope.ts";
+import { createKeyEncryption, fixedKeys } from "#crypto/key-encryption.ts";
+import { dataKeyAad } from "#crypto/keyring.ts";
+import { createPool } from "#database/pool.ts";
+import { DELETED_TABLES } from "#database/repositories/tenant-erasure.ts";
+import { createLogger } from "#observability/logger.ts";
+import { eraseTenants } from "#webhooks/retention/erase-tenants.ts";
+import { useTestApi } from "#test/support/api.ts";
+import { eventually } from "#test/support/eventually.ts";
+import { accessToken, grant, provision } from "#test/support/factories.ts";
+import { startReceiver } from "#test/support/receiver-server.ts";
 import {
   asTenant,
   createTenant,
@@ -22,7 +22,7 @@ import {
   sql,
   type Tenant,
   WEBHOOK_SCOPES,
-} from "../../support/tenant.ts";
+} from "#test/support/tenant.ts";
 
 const CANARY = "c4n4ry-of-a-tenant";
 const SETTLED_MS = 120_000;

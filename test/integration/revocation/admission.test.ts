@@ -2,14 +2,14 @@
 import { randomBytes, randomUUID } from "node:crypto";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, inject, test } from "vitest";
 import { Client } from "pg";
-import { newId } from "../../../src/domain/ids.ts";
-import { type Answer, useTestApi } from "../../support/api.ts";
-import { eventually } from "../../support/eventually.ts";
-import { accessToken, bearer, grant, provision, type Provisioned } from "../../support/factories.ts";
-import { withoutPause } from "../../support/pauses.ts";
-import { type SecondApi, startSecondApi } from "../../support/second-api.ts";
-import { startTcpProxy, type TcpProxy } from "../../support/tcp-proxy.ts";
-import { sql } from "../../support/tenant.ts";
+import { newId } from "#domain/ids.ts";
+import { type Answer, useTestApi } from "#test/support/api.ts";
+import { eventually } from "#test/support/eventually.ts";
+import { accessToken, bearer, grant, provision, type Provisioned } from "#test/support/factories.ts";
+import { withoutPause } from "#test/support/pauses.ts";
+import { type SecondApi, startSecondApi } from "#test/support/second-api.ts";
+import { startTcpProxy, type TcpProxy } from "#test/support/tcp-proxy.ts";
+import { sql } from "#test/support/tenant.ts";
 
 /** Contract 8. */
 const BOUND_MS = 250;

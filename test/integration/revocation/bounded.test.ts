@@ -1,12 +1,12 @@
 /** Bounded mode: tokens are admitted without the database for up to the bound, which is reported. */
 import { expect, inject, test } from "vitest";
-import { useTestApi } from "../../support/api.ts";
-import { startDatabase, stopDatabase } from "../../support/database-outage.ts";
-import { eventually } from "../../support/eventually.ts";
-import { accessToken, bearer, provision, type Provisioned } from "../../support/factories.ts";
-import { withoutPause } from "../../support/pauses.ts";
-import { startSecondApi } from "../../support/second-api.ts";
-import { startTcpProxy } from "../../support/tcp-proxy.ts";
+import { useTestApi } from "#test/support/api.ts";
+import { startDatabase, stopDatabase } from "#test/support/database-outage.ts";
+import { eventually } from "#test/support/eventually.ts";
+import { accessToken, bearer, provision, type Provisioned } from "#test/support/factories.ts";
+import { withoutPause } from "#test/support/pauses.ts";
+import { startSecondApi } from "#test/support/second-api.ts";
+import { startTcpProxy } from "#test/support/tcp-proxy.ts";
 
 const BOUND_MS = 3_000;
 const api = useTestApi({

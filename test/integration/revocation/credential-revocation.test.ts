@@ -1,11 +1,11 @@
 /** `POST /v1/credentials/{id}/revoke` and the operators' routes: their answers, access and idempotency. */
 import { randomBytes } from "node:crypto";
 import { beforeEach, describe, expect, test } from "vitest";
-import { type Answer, useSharedApi } from "../../support/api.ts";
-import { newId } from "../../../src/domain/ids.ts";
-import { newClientId } from "../../../src/tokens/credentials/secret-format.ts";
-import { accessToken, bearer, provision, type Provisioned } from "../../support/factories.ts";
-import { aSafeReceipt, anId, anInstant, sql } from "../../support/tenant.ts";
+import { type Answer, useSharedApi } from "#test/support/api.ts";
+import { newId } from "#domain/ids.ts";
+import { newClientId } from "#tokens/credentials/secret-format.ts";
+import { accessToken, bearer, provision, type Provisioned } from "#test/support/factories.ts";
+import { aSafeReceipt, anId, anInstant, sql } from "#test/support/tenant.ts";
 
 const api = useSharedApi();
 let client: Provisioned;

@@ -1,14 +1,14 @@
 /** The demo of `npm start` waits while the api cannot know of revocations, instead of ending with REVOCATION_STALE. */
 import { setTimeout as delay } from "node:timers/promises";
 import { expect, test } from "vitest";
-import { lightFetch } from "../../../src/cli/light-fetch.ts";
-import { patientFetch } from "../../../src/processes/demo/patient-fetch.ts";
-import { signIn } from "../../../src/processes/demo/tenant-api.ts";
-import { useTestApi } from "../../support/api.ts";
-import { startDatabase, stopDatabase } from "../../support/database-outage.ts";
-import { eventually } from "../../support/eventually.ts";
-import { monotonicMs } from "../../support/monotonic.ts";
-import { createTenant } from "../../support/tenant.ts";
+import { lightFetch } from "#cli/light-fetch.ts";
+import { patientFetch } from "#processes/demo/patient-fetch.ts";
+import { signIn } from "#processes/demo/tenant-api.ts";
+import { useTestApi } from "#test/support/api.ts";
+import { startDatabase, stopDatabase } from "#test/support/database-outage.ts";
+import { eventually } from "#test/support/eventually.ts";
+import { monotonicMs } from "#test/support/monotonic.ts";
+import { createTenant } from "#test/support/tenant.ts";
 
 const api = useTestApi();
 

@@ -1,9 +1,9 @@
 /** A login of an edge holds what it may lock. Every other process goes on: it learns, admits, rejects and starts. */
 import { Client } from "pg";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { useTestApi } from "../../support/api.ts";
-import { accessToken, bearer, provision } from "../../support/factories.ts";
-import { type SecondApi, startSecondApi } from "../../support/second-api.ts";
+import { useTestApi } from "#test/support/api.ts";
+import { accessToken, bearer, provision } from "#test/support/factories.ts";
+import { type SecondApi, startSecondApi } from "#test/support/second-api.ts";
 
 /** Longer in total than the silence after which a process gives up its connection. */
 const REVOCATIONS = 4;

@@ -1,10 +1,10 @@
 /** A process with a slow event loop rejects no requests while the database answers. */
 import { setTimeout as delay } from "node:timers/promises";
 import { expect, test } from "vitest";
-import { useSharedApi } from "../../support/api.ts";
-import { eventually } from "../../support/eventually.ts";
-import { accessToken, bearer, provision } from "../../support/factories.ts";
-import { withoutPause } from "../../support/pauses.ts";
+import { useSharedApi } from "#test/support/api.ts";
+import { eventually } from "#test/support/eventually.ts";
+import { accessToken, bearer, provision } from "#test/support/factories.ts";
+import { withoutPause } from "#test/support/pauses.ts";
 
 const STALLS = 12;
 const IN_FLIGHT = 8;

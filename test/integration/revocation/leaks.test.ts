@@ -1,13 +1,13 @@
 /** Emergency revocation by what leaked: every kind, for operators and for tenants, without revealing a secret. */
 import { createHash, randomBytes } from "node:crypto";
 import { beforeAll, describe, expect, test } from "vitest";
-import { newId } from "../../../src/domain/ids.ts";
-import { newClientId, newClientSecret } from "../../../src/tokens/credentials/secret-format.ts";
-import { generateSecret } from "../../../src/lib/receiver/secret.ts";
-import { type Answer, useTestApi } from "../../support/api.ts";
-import { eventually } from "../../support/eventually.ts";
-import { accessToken, bearer, grant, provision, type Provisioned } from "../../support/factories.ts";
-import { makeSigningSecret } from "../../support/producer.ts";
+import { newId } from "#domain/ids.ts";
+import { newClientId, newClientSecret } from "#tokens/credentials/secret-format.ts";
+import { generateSecret } from "#lib/receiver/secret.ts";
+import { type Answer, useTestApi } from "#test/support/api.ts";
+import { eventually } from "#test/support/eventually.ts";
+import { accessToken, bearer, grant, provision, type Provisioned } from "#test/support/factories.ts";
+import { makeSigningSecret } from "#test/support/producer.ts";
 import {
   aSafeReceipt,
   anInstant,
@@ -16,7 +16,7 @@ import {
   type Json,
   sql,
   type Tenant,
-} from "../../support/tenant.ts";
+} from "#test/support/tenant.ts";
 
 const api = useTestApi();
 const SCOPES = ["credentials:read", "credentials:write", "credentials:revoke", "events:publish"];

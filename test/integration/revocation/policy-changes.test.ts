@@ -1,12 +1,12 @@
 /** A change of a tenant's policy applies in every process to all requests after its answer. */
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
-import { type Answer, useTestApi } from "../../support/api.ts";
-import { eventually } from "../../support/eventually.ts";
-import { bearer } from "../../support/factories.ts";
-import { createProducer, type Producer } from "../../support/producer.ts";
-import { type SecondApi, startSecondApi } from "../../support/second-api.ts";
-import { startTcpProxy, type TcpProxy } from "../../support/tcp-proxy.ts";
-import { createTenant, expectRefusal, type Tenant } from "../../support/tenant.ts";
+import { type Answer, useTestApi } from "#test/support/api.ts";
+import { eventually } from "#test/support/eventually.ts";
+import { bearer } from "#test/support/factories.ts";
+import { createProducer, type Producer } from "#test/support/producer.ts";
+import { type SecondApi, startSecondApi } from "#test/support/second-api.ts";
+import { startTcpProxy, type TcpProxy } from "#test/support/tcp-proxy.ts";
+import { createTenant, expectRefusal, type Tenant } from "#test/support/tenant.ts";
 
 const ROUNDS = 5;
 const EVENT = { type: "a.b", data: {} };

@@ -2,19 +2,15 @@
 import { randomBytes } from "node:crypto";
 import { Client } from "pg";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
-import { appendEntry } from "../../../src/compliance/append-entry.ts";
-import { createPool, type Pool, type Queryable, type ServiceRole } from "../../../src/database/pool.ts";
-import { tenantTransaction, transaction } from "../../../src/database/transaction.ts";
-import { newId } from "../../../src/domain/ids.ts";
-import { createLogger } from "../../../src/observability/logger.ts";
-import { REVOCATION_KINDS } from "../../../src/revocation/kinds.ts";
-import {
-  type NewRevocation,
-  publishRevocation,
-  type Revocation,
-} from "../../../src/revocation/publish-revocation.ts";
-import { eventually } from "../../support/eventually.ts";
-import { useTestDatabase } from "../../support/services.ts";
+import { appendEntry } from "#compliance/append-entry.ts";
+import { createPool, type Pool, type Queryable, type ServiceRole } from "#database/pool.ts";
+import { tenantTransaction, transaction } from "#database/transaction.ts";
+import { newId } from "#domain/ids.ts";
+import { createLogger } from "#observability/logger.ts";
+import { REVOCATION_KINDS } from "#revocation/kinds.ts";
+import { type NewRevocation, publishRevocation, type Revocation } from "#revocation/publish-revocation.ts";
+import { eventually } from "#test/support/eventually.ts";
+import { useTestDatabase } from "#test/support/services.ts";
 
 const database = useTestDatabase();
 const clock = { now: () => Date.now() };

@@ -1,15 +1,15 @@
 /** Receipts of revocations, and further effects of a revocation. */
 import { setTimeout as delay } from "node:timers/promises";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
-import { type Answer, useTestApi } from "../../support/api.ts";
-import { eventually } from "../../support/eventually.ts";
-import { accessToken, bearer, grant, provision, type Provisioned } from "../../support/factories.ts";
-import { withoutPause } from "../../support/pauses.ts";
-import { signInToPortal } from "../../support/portal.ts";
-import { tellOfRevocations } from "../../support/revocation-notices.ts";
-import { type SecondApi, startSecondApi } from "../../support/second-api.ts";
-import { startTcpProxy, type TcpProxy } from "../../support/tcp-proxy.ts";
-import { asTenant, createEndpoint, sql, WEBHOOK_SCOPES } from "../../support/tenant.ts";
+import { type Answer, useTestApi } from "#test/support/api.ts";
+import { eventually } from "#test/support/eventually.ts";
+import { accessToken, bearer, grant, provision, type Provisioned } from "#test/support/factories.ts";
+import { withoutPause } from "#test/support/pauses.ts";
+import { signInToPortal } from "#test/support/portal.ts";
+import { tellOfRevocations } from "#test/support/revocation-notices.ts";
+import { type SecondApi, startSecondApi } from "#test/support/second-api.ts";
+import { startTcpProxy, type TcpProxy } from "#test/support/tcp-proxy.ts";
+import { asTenant, createEndpoint, sql, WEBHOOK_SCOPES } from "#test/support/tenant.ts";
 
 const BOUND_MS = 250;
 const RACES = 20;

@@ -1,16 +1,16 @@
 /** Signing keys and key-encryption keys for operators: API, command line, and effects in every process. */
 import { randomBytes } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { type Environment, loadConfig } from "../../../src/config/config.ts";
-import { createLogger } from "../../../src/observability/logger.ts";
-import { type ApiProcess, startApi } from "../../../src/processes/api.ts";
-import { useTestApi } from "../../support/api.ts";
-import { type CommandRun, runSignet } from "../../support/command-line.ts";
-import { eventually } from "../../support/eventually.ts";
-import { accessToken, bearer, grant, provision, type Provisioned } from "../../support/factories.ts";
-import { call } from "../../support/https-request.ts";
-import { withoutPause } from "../../support/pauses.ts";
-import { createTenant, sql } from "../../support/tenant.ts";
+import { type Environment, loadConfig } from "#config/config.ts";
+import { createLogger } from "#observability/logger.ts";
+import { type ApiProcess, startApi } from "#processes/api.ts";
+import { useTestApi } from "#test/support/api.ts";
+import { type CommandRun, runSignet } from "#test/support/command-line.ts";
+import { eventually } from "#test/support/eventually.ts";
+import { accessToken, bearer, grant, provision, type Provisioned } from "#test/support/factories.ts";
+import { call } from "#test/support/https-request.ts";
+import { withoutPause } from "#test/support/pauses.ts";
+import { createTenant, sql } from "#test/support/tenant.ts";
 
 const HOUR = 3_600_000;
 

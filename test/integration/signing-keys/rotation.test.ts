@@ -2,19 +2,15 @@
 import { randomBytes } from "node:crypto";
 import { Client } from "pg";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { createPool, type Pool } from "../../../src/database/pool.ts";
-import { createLogger } from "../../../src/observability/logger.ts";
-import { ensureSigningKey, type KeyStore, openKeyStore } from "../../../src/tokens/signing-keys/key-store.ts";
-import {
-  advanceRotation,
-  rotateSigningKeys,
-  type SigningKeyServices,
-} from "../../../src/tokens/signing-keys/rotate.ts";
-import { type SigningKeyState, statesAt } from "../../../src/tokens/signing-keys/lifecycle.ts";
-import { revokeSigningKey } from "../../../src/tokens/signing-keys/revoke.ts";
-import { testKeyring } from "../../support/keyring.ts";
-import { createTestDatabase, type TestDatabase } from "../../support/services.ts";
-import { machineTimers } from "../../../src/runtime/machine-timers.ts";
+import { createPool, type Pool } from "#database/pool.ts";
+import { createLogger } from "#observability/logger.ts";
+import { ensureSigningKey, type KeyStore, openKeyStore } from "#tokens/signing-keys/key-store.ts";
+import { advanceRotation, rotateSigningKeys, type SigningKeyServices } from "#tokens/signing-keys/rotate.ts";
+import { type SigningKeyState, statesAt } from "#tokens/signing-keys/lifecycle.ts";
+import { revokeSigningKey } from "#tokens/signing-keys/revoke.ts";
+import { testKeyring } from "#test/support/keyring.ts";
+import { createTestDatabase, type TestDatabase } from "#test/support/services.ts";
+import { machineTimers } from "#runtime/machine-timers.ts";
 
 const HOUR = 3_600_000;
 const DAY = 24 * HOUR;

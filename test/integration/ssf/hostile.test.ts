@@ -1,8 +1,8 @@
 /** Streams of other tenants, and requests that no receiver would send. */
 import { beforeAll, describe, expect, test } from "vitest";
-import { useSharedApi } from "../../support/api.ts";
-import { streamTenant } from "../../support/ssf.ts";
-import { createTenant, type Json, type Tenant } from "../../support/tenant.ts";
+import { useSharedApi } from "#test/support/api.ts";
+import { streamTenant } from "#test/support/ssf.ts";
+import { createTenant, type Json, type Tenant } from "#test/support/tenant.ts";
 
 const api = useSharedApi();
 const PUSH = "urn:ietf:rfc:8935";

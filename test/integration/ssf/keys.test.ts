@@ -1,21 +1,21 @@
 /** Security events have signing keys of their own: a worker opens no others, and what it opens makes no access token. */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { decodeProtectedHeader } from "jose";
-import { loadConfig } from "../../../src/config/config.ts";
-import type { SigningKeyRow } from "../../../src/database/repositories/tokens/signing-keys.ts";
-import { createLogger } from "../../../src/observability/logger.ts";
-import { openSigningKey } from "../../../src/tokens/signing-keys/signing-key.ts";
-import type { WorkerProcess } from "../../../src/processes/worker.ts";
-import { useTestApi } from "../../support/api.ts";
-import { useTestEdge } from "../../support/edge.ts";
-import { accessToken, bearer, provision } from "../../support/factories.ts";
-import { call } from "../../support/https-request.ts";
-import { startTestWorker } from "../../support/in-process-worker.ts";
-import { testKeyring } from "../../support/keyring.ts";
-import { type Receiver, startReceiver } from "../../support/receiver-server.ts";
-import { testNamespace } from "../../support/services.ts";
-import { pushStream, streamTenant, untilSet } from "../../support/ssf.ts";
-import { type Json, sql, type Tenant } from "../../support/tenant.ts";
+import { loadConfig } from "#config/config.ts";
+import type { SigningKeyRow } from "#database/repositories/tokens/signing-keys.ts";
+import { createLogger } from "#observability/logger.ts";
+import { openSigningKey } from "#tokens/signing-keys/signing-key.ts";
+import type { WorkerProcess } from "#processes/worker.ts";
+import { useTestApi } from "#test/support/api.ts";
+import { useTestEdge } from "#test/support/edge.ts";
+import { accessToken, bearer, provision } from "#test/support/factories.ts";
+import { call } from "#test/support/https-request.ts";
+import { startTestWorker } from "#test/support/in-process-worker.ts";
+import { testKeyring } from "#test/support/keyring.ts";
+import { type Receiver, startReceiver } from "#test/support/receiver-server.ts";
+import { testNamespace } from "#test/support/services.ts";
+import { pushStream, streamTenant, untilSet } from "#test/support/ssf.ts";
+import { type Json, sql, type Tenant } from "#test/support/tenant.ts";
 
 const api = useTestApi({
   environment: async () => ({ SIGNET_SET_ALG: "RS256", TEMPORAL_NAMESPACE: await testNamespace() }),

@@ -1,17 +1,17 @@
 /** Security events for receivers that poll (RFC 8936). */
 import { setTimeout as delay } from "node:timers/promises";
 import { beforeAll, describe, expect, test } from "vitest";
-import { createPool } from "../../../src/database/pool.ts";
-import { systemClock } from "../../../src/runtime/machine-timers.ts";
-import { CAEP_EVENTS, STREAM_EVENTS } from "../../../src/domain/security-events.ts";
-import { createLogger } from "../../../src/observability/logger.ts";
-import { PollService } from "../../../src/webhooks/ssf/poll.ts";
-import { type Answer, useSharedApi } from "../../support/api.ts";
-import { eventually } from "../../support/eventually.ts";
-import { grant, provision } from "../../support/factories.ts";
-import { tellOfRevocations } from "../../support/revocation-notices.ts";
-import { streamTenant, verifiedSet } from "../../support/ssf.ts";
-import { createEndpoint, type Json, sql, type Tenant } from "../../support/tenant.ts";
+import { createPool } from "#database/pool.ts";
+import { systemClock } from "#runtime/machine-timers.ts";
+import { CAEP_EVENTS, STREAM_EVENTS } from "#domain/security-events.ts";
+import { createLogger } from "#observability/logger.ts";
+import { PollService } from "#webhooks/ssf/poll.ts";
+import { type Answer, useSharedApi } from "#test/support/api.ts";
+import { eventually } from "#test/support/eventually.ts";
+import { grant, provision } from "#test/support/factories.ts";
+import { tellOfRevocations } from "#test/support/revocation-notices.ts";
+import { streamTenant, verifiedSet } from "#test/support/ssf.ts";
+import { createEndpoint, type Json, sql, type Tenant } from "#test/support/tenant.ts";
 
 const api = useSharedApi();
 const log = createLogger({ level: "silent" });

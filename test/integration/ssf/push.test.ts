@@ -2,12 +2,12 @@
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { beforeEach, describe, expect, test } from "vitest";
-import { CAEP_EVENTS, STREAM_EVENTS } from "../../../src/domain/security-events.ts";
-import { ssfListener, SsfReceiver } from "../../../src/lib/receiver/index.ts";
-import { useTestApi } from "../../support/api.ts";
-import { eventually } from "../../support/eventually.ts";
-import { accessToken, grant, provision } from "../../support/factories.ts";
-import { type Receiver, startReceiver } from "../../support/receiver-server.ts";
+import { CAEP_EVENTS, STREAM_EVENTS } from "#domain/security-events.ts";
+import { ssfListener, SsfReceiver } from "#lib/receiver/index.ts";
+import { useTestApi } from "#test/support/api.ts";
+import { eventually } from "#test/support/eventually.ts";
+import { accessToken, grant, provision } from "#test/support/factories.ts";
+import { type Receiver, startReceiver } from "#test/support/receiver-server.ts";
 import {
   ACCEPTED,
   AUTHORIZATION,
@@ -16,8 +16,8 @@ import {
   streamTenant,
   untilSet,
   verifiedSet,
-} from "../../support/ssf.ts";
-import { type Json, rows, sql, type Tenant } from "../../support/tenant.ts";
+} from "#test/support/ssf.ts";
+import { type Json, rows, sql, type Tenant } from "#test/support/tenant.ts";
 
 /** 17 attempts within two seconds. */
 const api = useTestApi({ worker: true, environment: { SIGNET_RETRY_WINDOW_MS: "2000" } });

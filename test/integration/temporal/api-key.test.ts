@@ -1,16 +1,16 @@
 /** Temporal behind a frontend that asks for an API key, as Temporal Cloud does: a real server behind a TLS proxy. */
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import type { Environment } from "../../../src/config/config.ts";
-import { checkNamespace, createLazyClient } from "../../../src/temporal/client.ts";
-import { connectNative } from "../../../src/temporal/native-client.ts";
-import { certificateFiles, newRoot, serverPair } from "../../support/certificates.ts";
-import { eventually } from "../../support/eventually.ts";
-import { allowMinutes } from "../../support/limits.ts";
-import { startReceiver } from "../../support/receiver-server.ts";
-import { testNamespace } from "../../support/services.ts";
-import { askTemporal, temporalOptionsOf } from "../../support/temporal-connection.ts";
-import { startTemporalProxy, type TemporalProxy } from "../../support/temporal-proxy.ts";
-import { makeWorld, type World } from "../../support/world.ts";
+import type { Environment } from "#config/config.ts";
+import { checkNamespace, createLazyClient } from "#temporal/client.ts";
+import { connectNative } from "#temporal/native-client.ts";
+import { certificateFiles, newRoot, serverPair } from "#test/support/certificates.ts";
+import { eventually } from "#test/support/eventually.ts";
+import { allowMinutes } from "#test/support/limits.ts";
+import { startReceiver } from "#test/support/receiver-server.ts";
+import { testNamespace } from "#test/support/services.ts";
+import { askTemporal, temporalOptionsOf } from "#test/support/temporal-connection.ts";
+import { startTemporalProxy, type TemporalProxy } from "#test/support/temporal-proxy.ts";
+import { makeWorld, type World } from "#test/support/world.ts";
 
 allowMinutes(2);
 

@@ -2,22 +2,22 @@
 import { randomBytes } from "node:crypto";
 import { Connection } from "@temporalio/client";
 import { beforeAll, expect, inject, test } from "vitest";
-import { createLazyClient, temporalOptions } from "../../../src/temporal/client.ts";
-import { ensureNamespace } from "../../../src/temporal/namespace.ts";
-import { temporalReadiness } from "../../../src/temporal/readiness.ts";
-import { machineTimers } from "../../../src/runtime/machine-timers.ts";
-import { failedChecks, type FailedCheck } from "../../../src/runtime/readiness.ts";
-import { messageOf } from "../../../src/runtime/thrown.ts";
-import { useTestApi } from "../../support/api.ts";
-import { certificateFiles, newRoot, serverPair } from "../../support/certificates.ts";
-import { eventually } from "../../support/eventually.ts";
-import { allowMinutes } from "../../support/limits.ts";
-import { startSecondApi } from "../../support/second-api.ts";
-import { testNamespace } from "../../support/services.ts";
-import { startTcpProxy } from "../../support/tcp-proxy.ts";
-import { temporalCli } from "../../support/temporal-cli.ts";
-import { startTemporalProxy } from "../../support/temporal-proxy.ts";
-import { makeWorld, useWorld } from "../../support/world.ts";
+import { createLazyClient, temporalOptions } from "#temporal/client.ts";
+import { ensureNamespace } from "#temporal/namespace.ts";
+import { temporalReadiness } from "#temporal/readiness.ts";
+import { machineTimers } from "#runtime/machine-timers.ts";
+import { failedChecks, type FailedCheck } from "#runtime/readiness.ts";
+import { messageOf } from "#runtime/thrown.ts";
+import { useTestApi } from "#test/support/api.ts";
+import { certificateFiles, newRoot, serverPair } from "#test/support/certificates.ts";
+import { eventually } from "#test/support/eventually.ts";
+import { allowMinutes } from "#test/support/limits.ts";
+import { startSecondApi } from "#test/support/second-api.ts";
+import { testNamespace } from "#test/support/services.ts";
+import { startTcpProxy } from "#test/support/tcp-proxy.ts";
+import { temporalCli } from "#test/support/temporal-cli.ts";
+import { startTemporalProxy } from "#test/support/temporal-proxy.ts";
+import { makeWorld, useWorld } from "#test/support/world.ts";
 
 // Checks reuse what they find for ten seconds, and so does Temporal's server.
 allowMinutes(3);

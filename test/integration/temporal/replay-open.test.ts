@@ -1,11 +1,11 @@
 /** `signet doctor --replay` reads both ends of the open workflows of every type. */
 import { beforeAll, expect, onTestFinished, test } from "vitest";
-import { createLogger } from "../../../src/observability/logger.ts";
-import { replayOpen } from "../../../src/processes/doctor/replay-open.ts";
-import { installTemporalRuntime } from "../../../src/temporal/runtime.ts";
-import { WORKFLOW_TYPES } from "../../../workflows/messages.ts";
-import { eventually } from "../../support/eventually.ts";
-import { useWorld } from "../../support/world.ts";
+import { createLogger } from "#observability/logger.ts";
+import { replayOpen } from "#processes/doctor/replay-open.ts";
+import { installTemporalRuntime } from "#temporal/runtime.ts";
+import { WORKFLOW_TYPES } from "#workflows/messages.ts";
+import { eventually } from "#test/support/eventually.ts";
+import { useWorld } from "#test/support/world.ts";
 
 const TYPES = ["replayDeadLetters", "replayDeliveries", "verifyEndpoint", "deadLetter", "deliver"] as const;
 const EACH = 7;

@@ -3,20 +3,15 @@
  * system with deliveries, dead letters, jobs and verifications.
  */
 import { beforeAll, describe, expect, test } from "vitest";
-import {
-  replayWorkflowId,
-  TASK_QUEUES,
-  verifyWorkflowId,
-  WORKFLOW_TYPES,
-} from "../../../workflows/messages.ts";
-import { reportsProblems } from "../../../src/temporal/client.ts";
-import { queryOf, VIEWS } from "../../../src/temporal/views.ts";
-import { type DocumentLine, shellLines } from "../../support/documents.ts";
-import { eventually } from "../../support/eventually.ts";
-import { type Receiver, startReceiver } from "../../support/receiver-server.ts";
-import { seedDeadLetters } from "../../support/seeded-letters.ts";
-import { paste, untilTaken } from "../../support/temporal-cli.ts";
-import { useWorld } from "../../support/world.ts";
+import { replayWorkflowId, TASK_QUEUES, verifyWorkflowId, WORKFLOW_TYPES } from "#workflows/messages.ts";
+import { reportsProblems } from "#temporal/client.ts";
+import { queryOf, VIEWS } from "#temporal/views.ts";
+import { type DocumentLine, shellLines } from "#test/support/documents.ts";
+import { eventually } from "#test/support/eventually.ts";
+import { type Receiver, startReceiver } from "#test/support/receiver-server.ts";
+import { seedDeadLetters } from "#test/support/seeded-letters.ts";
+import { paste, untilTaken } from "#test/support/temporal-cli.ts";
+import { useWorld } from "#test/support/world.ts";
 
 const DOCUMENTS = ["temporal", "runbook", "dead-letters", "operations"].map((name) => `docs/${name}.md`);
 const made = useWorld({ retryWindowMs: 1_000, listMax: 1 });

@@ -6,9 +6,9 @@ import { execFile } from "node:child_process";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { expect, inject, test } from "vitest";
-import { workflowBundle } from "../../support/processes.ts";
-import type { SdkPatchesInput, SdkPatchesOutput } from "../../support/sdk-patches-process.ts";
-import { testNamespace } from "../../support/services.ts";
+import { workflowBundle } from "#test/support/processes.ts";
+import type { SdkPatchesInput, SdkPatchesOutput } from "#test/support/sdk-patches-process.ts";
+import { testNamespace } from "#test/support/services.ts";
 
 const PROGRAM = join(import.meta.dirname, "..", "..", "support", "sdk-patches-process.ts");
 /** Runs first in each thread. Says so if the SDK passes a timeout to a call into workflow code. */

@@ -1,12 +1,12 @@
 /** Temporal over TLS with verified server and client certificates: a real server behind a TLS listener. */
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { type Environment, loadConfig } from "../../../src/config/config.ts";
-import { temporalOptions } from "../../../src/temporal/client.ts";
-import { connectNative } from "../../../src/temporal/native-client.ts";
-import { certificateFiles, clientPair, newRoot, today } from "../../support/certificates.ts";
-import { testNamespace } from "../../support/services.ts";
-import { askTemporal, temporalOptionsOf } from "../../support/temporal-connection.ts";
-import { startTemporalTls, type TlsFront } from "../../support/tls-servers.ts";
+import { type Environment, loadConfig } from "#config/config.ts";
+import { temporalOptions } from "#temporal/client.ts";
+import { connectNative } from "#temporal/native-client.ts";
+import { certificateFiles, clientPair, newRoot, today } from "#test/support/certificates.ts";
+import { testNamespace } from "#test/support/services.ts";
+import { askTemporal, temporalOptionsOf } from "#test/support/temporal-connection.ts";
+import { startTemporalTls, type TlsFront } from "#test/support/tls-servers.ts";
 
 const NAME = "temporal.test";
 

@@ -3,11 +3,11 @@ import { createRequire } from "node:module";
 import type { Worker, WorkerOptions } from "node:worker_threads";
 import { NativeConnection } from "@temporalio/worker";
 import { expect, inject, test } from "vitest";
-import { startWorkers } from "../../../src/temporal/workers.ts";
-import { keepRuntime } from "../../support/in-process-worker.ts";
-import { allowMinutes } from "../../support/limits.ts";
-import { workflowBundle } from "../../support/processes.ts";
-import { testNamespace } from "../../support/services.ts";
+import { startWorkers } from "#temporal/workers.ts";
+import { keepRuntime } from "#test/support/in-process-worker.ts";
+import { allowMinutes } from "#test/support/limits.ts";
+import { workflowBundle } from "#test/support/processes.ts";
+import { testNamespace } from "#test/support/services.ts";
 
 // Workers finish what they have begun.
 allowMinutes(2);

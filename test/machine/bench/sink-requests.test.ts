@@ -1,9 +1,9 @@
 import { connect, createServer, type AddressInfo } from "node:net";
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { dataHead, dataTail, findIndex, indexText } from "../../bench/load/event-id.ts";
-import { readRequests } from "../../bench/load/sink-requests.ts";
-import { cases } from "../../support/properties.ts";
+import { dataHead, dataTail, findIndex, indexText } from "#test/bench/load/event-id.ts";
+import { readRequests } from "#test/bench/load/sink-requests.ts";
+import { cases } from "#test/support/properties.ts";
 
 const RUN = "0a1b2c3d";
 

@@ -2,7 +2,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
-import { type Part, Parts, type Print } from "../../ci/parts.ts";
+import { type Part, Parts, type Print } from "#test/ci/parts.ts";
 
 const parts = new Parts(import.meta.dirname);
 const shell = (name: string, script: string): Part => ({ name, command: ["bash", "-c", script] });

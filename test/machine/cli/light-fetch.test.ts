@@ -6,8 +6,8 @@ import type { AddressInfo } from "node:net";
 import { pathToFileURL } from "node:url";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { lightFetch } from "../../../src/cli/light-fetch.ts";
-import { readText } from "../../../src/lib/bounded-body.ts";
+import { lightFetch } from "#cli/light-fetch.ts";
+import { readText } from "#lib/bounded-body.ts";
 
 let server: Server;
 let url: string;

@@ -1,8 +1,8 @@
 /** The receiver of `signet listen`: what it passes on of the user's program's answer. */
 import { expect, test } from "vitest";
-import { forwardUrl } from "../../../src/cli/client/listen.ts";
-import { startLocalReceiver } from "../../../src/cli/client/local-receiver.ts";
-import { signDelivery } from "../../../src/lib/receiver/sign.ts";
+import { forwardUrl } from "#cli/client/listen.ts";
+import { startLocalReceiver } from "#cli/client/local-receiver.ts";
+import { signDelivery } from "#lib/receiver/sign.ts";
 
 const SECRET = `whsec_${Buffer.alloc(32, 7).toString("base64")}`;
 const NOW_S = 1_764_000_000;

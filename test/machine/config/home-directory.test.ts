@@ -3,8 +3,8 @@ import { spawnSync } from "node:child_process";
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { isRoot } from "../../../src/processes/embedded/service-user.ts";
-import { skipUnless } from "../../support/skips.ts";
+import { isRoot } from "#processes/embedded/service-user.ts";
+import { skipUnless } from "#test/support/skips.ts";
 
 const SOURCES = join(import.meta.dirname, "..", "..", "..", "src");
 const NOBODY = 54_321;

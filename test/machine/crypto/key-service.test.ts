@@ -7,12 +7,12 @@ import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { KeyManagementServiceClient } from "@google-cloud/kms";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
-import type { KmsKey } from "../../../src/config/key-settings.ts";
-import { EnvelopeError } from "../../../src/crypto/envelope.ts";
-import { createKeyEncryption, fixedKeys, type KeyEncryption } from "../../../src/crypto/key-encryption.ts";
-import { createServiceEncryption } from "../../../src/crypto/key-service.ts";
-import { googleKeyService } from "../../../src/crypto/key-service-clients.ts";
-import { machineTimers } from "../../../src/runtime/machine-timers.ts";
+import type { KmsKey } from "#config/key-settings.ts";
+import { EnvelopeError } from "#crypto/envelope.ts";
+import { createKeyEncryption, fixedKeys, type KeyEncryption } from "#crypto/key-encryption.ts";
+import { createServiceEncryption } from "#crypto/key-service.ts";
+import { googleKeyService } from "#crypto/key-service-clients.ts";
+import { machineTimers } from "#runtime/machine-timers.ts";
 
 const key = (name: string): KmsKey => ({
   name: `projects/p/locations/europe-west3/keyRings/r/cryptoKeys/${name}`,

@@ -2,7 +2,7 @@ import { execFile } from "node:child_process";
 import { readdirSync } from "node:fs";
 import { promisify } from "node:util";
 import { expect, test } from "vitest";
-import { readMigrations } from "../../../src/database/migration-files.ts";
+import { readMigrations } from "#database/migration-files.ts";
 
 const MODULE = new URL("../../../src/database/migration-files.ts", import.meta.url);
 const FILES = readdirSync(new URL("migrations/", MODULE)).filter((name) => name.endsWith(".sql"));

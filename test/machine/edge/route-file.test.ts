@@ -1,11 +1,11 @@
 /** The route table's file while it runs. */
 import { randomBytes } from "node:crypto";
 import { afterAll, expect, onTestFinished, test } from "vitest";
-import { openRouteFile } from "../../../src/edge/route-file.ts";
-import { createLogger } from "../../../src/observability/logger.ts";
-import { metrics } from "../../../src/observability/metrics.ts";
-import { certificateFiles } from "../../support/certificates.ts";
-import { eventually } from "../../support/eventually.ts";
+import { openRouteFile } from "#edge/route-file.ts";
+import { createLogger } from "#observability/logger.ts";
+import { metrics } from "#observability/metrics.ts";
+import { certificateFiles } from "#test/support/certificates.ts";
+import { eventually } from "#test/support/eventually.ts";
 
 const files = certificateFiles();
 afterAll(files.remove);

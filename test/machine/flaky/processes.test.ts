@@ -1,8 +1,8 @@
 import { spawn } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { afterEach, describe, expect, test } from "vitest";
-import { ProcessTree } from "../../flaky/processes.ts";
-import { eventually } from "../../support/eventually.ts";
+import { ProcessTree } from "#test/flaky/processes.ts";
+import { eventually } from "#test/support/eventually.ts";
 
 const children: number[] = [];
 afterEach(() => children.splice(0).forEach((pid) => process.kill(pid, "SIGKILL")));

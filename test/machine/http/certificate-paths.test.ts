@@ -4,27 +4,27 @@ import { Agent, createServer } from "node:https";
 import type { AddressInfo } from "node:net";
 import { DEFAULT_CIPHERS, type TLSSocket } from "node:tls";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { loadConfig } from "../../../src/config/config.ts";
-import { machineTimers, systemClock } from "../../../src/runtime/machine-timers.ts";
-import { createServer as createHttpServer } from "../../../src/http/server.ts";
-import { certificatesOf } from "../../../src/http/mutual-tls/trust.ts";
-import { createLogger } from "../../../src/observability/logger.ts";
-import { openAdminListener } from "../../../src/processes/api/admin-listener.ts";
-import { Hub } from "../../../src/revocation/hub.ts";
-import type { Upstream } from "../../../src/revocation/hub-questions.ts";
-import { createHubOpener, type HubTls, listenForFollowers } from "../../../src/revocation/hub-socket.ts";
-import { CHAINS } from "../../support/certificate-chains.ts";
+import { loadConfig } from "#config/config.ts";
+import { machineTimers, systemClock } from "#runtime/machine-timers.ts";
+import { createServer as createHttpServer } from "#http/server.ts";
+import { certificatesOf } from "#http/mutual-tls/trust.ts";
+import { createLogger } from "#observability/logger.ts";
+import { openAdminListener } from "#processes/api/admin-listener.ts";
+import { Hub } from "#revocation/hub.ts";
+import type { Upstream } from "#revocation/hub-questions.ts";
+import { createHubOpener, type HubTls, listenForFollowers } from "#revocation/hub-socket.ts";
+import { CHAINS } from "#test/support/certificate-chains.ts";
 import {
   certificateFiles,
   clientPair,
   headerValue,
   newRoot,
   serverPair,
-} from "../../support/certificates.ts";
-import { eventually } from "../../support/eventually.ts";
-import type { CallOptions } from "../../support/https-request.ts";
-import { askFor, openMutualTlsListener } from "../../support/mutual-tls-listener.ts";
-import type { Chain } from "../../support/made-certificates.ts";
+} from "#test/support/certificates.ts";
+import { eventually } from "#test/support/eventually.ts";
+import type { CallOptions } from "#test/support/https-request.ts";
+import { askFor, openMutualTlsListener } from "#test/support/mutual-tls-listener.ts";
+import type { Chain } from "#test/support/made-certificates.ts";
 
 const PROXY = "URI:spiffe://service.example/edge";
 /** Every name that a leaf of the table has, so that only its chain decides. */

@@ -1,15 +1,15 @@
 import { once } from "node:events";
 import { type AddressInfo, createServer, type Socket } from "node:net";
 import { expect, onTestFinished, test } from "vitest";
-import { certificatesOf } from "../../../src/http/mutual-tls/trust.ts";
-import { createLogger } from "../../../src/observability/logger.ts";
-import { Hub } from "../../../src/revocation/hub.ts";
-import type { HubConnection } from "../../../src/revocation/hub-messages.ts";
-import type { Upstream } from "../../../src/revocation/hub-questions.ts";
-import { createHubOpener, listenForFollowers } from "../../../src/revocation/hub-socket.ts";
-import { newRoot, serverPair, today } from "../../support/certificates.ts";
-import { eventually } from "../../support/eventually.ts";
-import { machineTimers, systemClock } from "../../../src/runtime/machine-timers.ts";
+import { certificatesOf } from "#http/mutual-tls/trust.ts";
+import { createLogger } from "#observability/logger.ts";
+import { Hub } from "#revocation/hub.ts";
+import type { HubConnection } from "#revocation/hub-messages.ts";
+import type { Upstream } from "#revocation/hub-questions.ts";
+import { createHubOpener, listenForFollowers } from "#revocation/hub-socket.ts";
+import { newRoot, serverPair, today } from "#test/support/certificates.ts";
+import { eventually } from "#test/support/eventually.ts";
+import { machineTimers, systemClock } from "#runtime/machine-timers.ts";
 
 const root = await newRoot();
 const tls = {

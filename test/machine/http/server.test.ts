@@ -4,8 +4,8 @@ import { type IncomingMessage, request } from "node:http";
 import { connect } from "node:net";
 import { text } from "node:stream/consumers";
 import { expect, test } from "vitest";
-import { createServer, listenServer } from "../../../src/http/server.ts";
-import { createLogger } from "../../../src/observability/logger.ts";
+import { createServer, listenServer } from "#http/server.ts";
+import { createLogger } from "#observability/logger.ts";
 
 function silentServer(): ReturnType<typeof createServer> {
   return createServer({

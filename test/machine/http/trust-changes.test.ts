@@ -1,11 +1,11 @@
 /** A verdict on a certificate counts only under the authorities that it was made under, on every connection. */
 import { Agent } from "node:https";
 import { afterEach, expect, onTestFinished, test, vi } from "vitest";
-import { certificatesOf } from "../../../src/http/mutual-tls/trust.ts";
-import { createLogger } from "../../../src/observability/logger.ts";
-import { Hub } from "../../../src/revocation/hub.ts";
-import type { Upstream } from "../../../src/revocation/hub-questions.ts";
-import { createHubOpener, type HubTls, listenForFollowers } from "../../../src/revocation/hub-socket.ts";
+import { certificatesOf } from "#http/mutual-tls/trust.ts";
+import { createLogger } from "#observability/logger.ts";
+import { Hub } from "#revocation/hub.ts";
+import type { Upstream } from "#revocation/hub-questions.ts";
+import { createHubOpener, type HubTls, listenForFollowers } from "#revocation/hub-socket.ts";
 import {
   certificateFiles,
   clientPair,
@@ -13,10 +13,10 @@ import {
   newRoot,
   serverPair,
   today,
-} from "../../support/certificates.ts";
-import { eventually } from "../../support/eventually.ts";
-import { askFor, openMutualTlsListener } from "../../support/mutual-tls-listener.ts";
-import { machineTimers, systemClock } from "../../../src/runtime/machine-timers.ts";
+} from "#test/support/certificates.ts";
+import { eventually } from "#test/support/eventually.ts";
+import { askFor, openMutualTlsListener } from "#test/support/mutual-tls-listener.ts";
+import { machineTimers, systemClock } from "#runtime/machine-timers.ts";
 
 const EDGE = "spiffe://service.example/edge";
 const [first, second] = [await newRoot("First"), await newRoot("Second")];

@@ -4,11 +4,11 @@ import { createServer, request, type Server } from "node:https";
 import type { AddressInfo } from "node:net";
 import tls, { connect } from "node:tls";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { createAgent } from "../../../src/edge/dispatchers.ts";
-import { createTlsFetch } from "../../../src/lib/client/tls-fetch.ts";
-import { requireServerNames } from "../../../src/lib/server-identity.ts";
-import type { CertificateRequest } from "../../../src/http/mutual-tls/authority.ts";
-import { newRoot, today } from "../../support/certificates.ts";
+import { createAgent } from "#edge/dispatchers.ts";
+import { createTlsFetch } from "#lib/client/tls-fetch.ts";
+import { requireServerNames } from "#lib/server-identity.ts";
+import type { CertificateRequest } from "#http/mutual-tls/authority.ts";
+import { newRoot, today } from "#test/support/certificates.ts";
 
 const WRONG_NAME = "ERR_TLS_CERT_ALTNAME_INVALID";
 const root = await newRoot();

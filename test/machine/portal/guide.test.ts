@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { bundleScript } from "../../../src/portal/bundle-script.ts";
+import { bundleScript } from "#portal/bundle-script.ts";
 
 const KIB = 1_024;
 

@@ -1,9 +1,9 @@
 import { afterEach, describe, expect, it } from "vitest";
-import { loadConfig } from "../../../src/config/config.ts";
-import { createLogger } from "../../../src/observability/logger.ts";
-import { withMetrics } from "../../../src/processes/with-metrics.ts";
-import { eventually } from "../../support/eventually.ts";
-import { freePort } from "../../support/free-port.ts";
+import { loadConfig } from "#config/config.ts";
+import { createLogger } from "#observability/logger.ts";
+import { withMetrics } from "#processes/with-metrics.ts";
+import { eventually } from "#test/support/eventually.ts";
+import { freePort } from "#test/support/free-port.ts";
 
 const lines: string[] = [];
 const log = createLogger({ level: "trace", destination: { write: (line) => void lines.push(line) } });

@@ -1,6 +1,6 @@
 /** Node takes five times as long for a key that is no KeyObject, and twice as long for a signature with options. */
 import { expect, it } from "vitest";
-import { calleeName, Program } from "../../support/statements/program.ts";
+import { calleeName, Program } from "#test/support/statements/program.ts";
 
 /** Position of the key among the arguments of these functions of `node:crypto`. */
 const KEY_AT: Readonly<Record<string, number>> = {

@@ -5,10 +5,10 @@ import { cp, mkdir, mkdtemp, readdir, readFile, realpath, rm, symlink, writeFile
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { currentImportLaw, layersOf } from "../../../docs/import-law.ts";
+import { currentImportLaw, layersOf } from "#docs/import-law.ts";
 
 const REPOSITORY = join(import.meta.dirname, "..", "..", "..");
-const RULES = ["eslint(no-restricted-imports)", "node(no-process-env)"];
+const RULES = ["eslint(no-restricted-imports)", "import(no-relative-parent-imports)", "node(no-process-env)"];
 
 /** Statements that a file of a directory must not contain, and allowed ones. */
 const LAW: Readonly<
@@ -158,6 +158,29 @@ const LAW: Readonly<
   "src/config/config.ts": {
     refused: [`import "#processes/api.ts";`],
     allowed: [`export const name = process.env["NAME"];`],
+  },
+  // An import that climbs two levels, or leaves its layer, could not be recognized by the layer's name.
+  "src/http": {
+    refused: [
+      `import "../config/limits.ts";`,
+      `import type { Config } from "../config/config.ts"; export type Used = Config;`,
+      `export * from "../config/limits.ts";`,
+      `export const late = async () => await import("../config/limits.ts");`,
+    ],
+    allowed: [`import "./errors.ts";`, `import "./problems/problem.ts";`],
+  },
+  "src/http/problems": {
+    refused: [`import "../../config/limits.ts";`, `import "../../http/errors.ts";`],
+    allowed: [`import "../errors.ts";`, `import "#config/limits.ts";`],
+  },
+  docs: { refused: [`import "../src/config/limits.ts";`], allowed: [`import "#config/limits.ts";`] },
+  "test/integration/api": {
+    refused: [`import "../../support/api.ts";`, `import "../../../src/config/limits.ts";`],
+    allowed: [
+      `import "../delivery/lists.ts";`,
+      `import "#test/support/api.ts";`,
+      `import "#processes/api.ts";`,
+    ],
   },
   ...neighbours(),
 };

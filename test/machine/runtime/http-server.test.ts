@@ -2,8 +2,8 @@ import { once } from "node:events";
 import { createServer, type Server } from "node:http";
 import { type AddressInfo, connect, type Socket } from "node:net";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { listenOn, trackUnused } from "../../../src/runtime/http-server.ts";
-import { skipUnless } from "../../support/skips.ts";
+import { listenOn, trackUnused } from "#runtime/http-server.ts";
+import { skipUnless } from "#test/support/skips.ts";
 
 let server: Server;
 let closeUnused: () => void;

@@ -3,8 +3,8 @@ import { once } from "node:events";
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { createAgent } from "../../../src/edge/dispatchers.ts";
-import { acceptInterimResponses } from "../../../src/runtime/interim-responses.ts";
+import { createAgent } from "#edge/dispatchers.ts";
+import { acceptInterimResponses } from "#runtime/interim-responses.ts";
 
 let server: Server;
 let url: string;

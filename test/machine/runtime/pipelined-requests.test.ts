@@ -3,10 +3,10 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import { type AddressInfo, connect, type Socket } from "node:net";
 import { array, assert, asyncProperty, integer } from "fast-check";
 import { afterEach, expect, test, vi } from "vitest";
-import { closeAtOnce, listenOn } from "../../../src/runtime/http-server.ts";
-import { limitPipelining, UNANSWERED_MAX } from "../../../src/runtime/pipelined-requests.ts";
-import { eventually } from "../../support/eventually.ts";
-import { cases } from "../../support/properties.ts";
+import { closeAtOnce, listenOn } from "#runtime/http-server.ts";
+import { limitPipelining, UNANSWERED_MAX } from "#runtime/pipelined-requests.ts";
+import { eventually } from "#test/support/eventually.ts";
+import { cases } from "#test/support/properties.ts";
 
 const servers: Server[] = [];
 afterEach(async () => {

@@ -4,7 +4,7 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { connect } from "node:net";
 import { expect, test } from "vitest";
-import { endUnused, listenOn } from "../../../src/runtime/http-server.ts";
+import { endUnused, listenOn } from "#runtime/http-server.ts";
 
 test("of two connections, the one without a request ends first, and the other is answered", async () => {
   let unused: Promise<unknown> | undefined;

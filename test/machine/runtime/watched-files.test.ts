@@ -1,9 +1,9 @@
 /** A change of a file takes effect, if not at once, then as soon as it can. */
 import { chmodSync } from "node:fs";
 import { afterAll, onTestFinished, test } from "vitest";
-import { watchFiles } from "../../../src/runtime/watched-files.ts";
-import { certificateFiles } from "../../support/certificates.ts";
-import { eventually } from "../../support/eventually.ts";
+import { watchFiles } from "#runtime/watched-files.ts";
+import { certificateFiles } from "#test/support/certificates.ts";
+import { eventually } from "#test/support/eventually.ts";
 
 const EVERY_MS = 10;
 const files = certificateFiles();

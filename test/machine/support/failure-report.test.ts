@@ -2,7 +2,7 @@
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { RequestTrail } from "../../support/failure-report.ts";
+import { RequestTrail } from "#test/support/failure-report.ts";
 
 const SECRET = `whsec_${"c2VjcmV0".repeat(4)}`;
 const TOKEN = "eyJhbGciOiJFUzI1NiJ9.eyJzdWIiOiJjbCJ9.c2lnbmF0dXJl";

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { freePorts } from "../../support/free-port.ts";
+import { freePorts } from "#test/support/free-port.ts";
 
 test("a process that has asked for more ports than its range holds gets further ones", async () => {
   for (let round = 0; round < 25; round += 1) {

@@ -5,7 +5,7 @@ import { once } from "node:events";
 import { type AddressInfo, connect, createServer } from "node:net";
 import { Worker } from "node:worker_threads";
 import { expect, it } from "vitest";
-import { watchMachine } from "../../support/machine-use.ts";
+import { watchMachine } from "#test/support/machine-use.ts";
 
 /** Waits until a server of this process listens, and passes its port to `use`. */
 async function listening(use: (port: number) => Promise<unknown> = async () => await Promise.resolve()) {

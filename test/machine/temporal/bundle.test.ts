@@ -2,7 +2,7 @@ import { mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { expect, onTestFinished, test } from "vitest";
-import { loadWorkflowBundle } from "../../../src/temporal/bundle.ts";
+import { loadWorkflowBundle } from "#temporal/bundle.ts";
 
 const ROOT = join(import.meta.dirname, "..", "..", "..");
 const load = async (path: string): Promise<unknown> => await import(pathToFileURL(path).href);

@@ -3,7 +3,7 @@ import { createServer } from "node:net";
 import type { AddressInfo } from "node:net";
 import { once } from "node:events";
 import { expect, test } from "vitest";
-import { checkNamespace, createLazyClient } from "../../../src/temporal/client.ts";
+import { checkNamespace, createLazyClient } from "#temporal/client.ts";
 
 test("a call that is to be repeated when its connection is closed ends, and throws from no timer", async () => {
   const server = createServer((socket) => socket.destroy());

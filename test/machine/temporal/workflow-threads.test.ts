@@ -5,9 +5,9 @@ import { join } from "node:path";
 import { once } from "node:events";
 import type { Worker } from "node:worker_threads";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { useLeanWorkflowThreads } from "../../../src/temporal/workflow-threads.ts";
-import { eventually } from "../../support/eventually.ts";
-import { machineTimers } from "../../../src/runtime/machine-timers.ts";
+import { useLeanWorkflowThreads } from "#temporal/workflow-threads.ts";
+import { eventually } from "#test/support/eventually.ts";
+import { machineTimers } from "#runtime/machine-timers.ts";
 
 const threads = createRequire(import.meta.url)("node:worker_threads") as { Worker: typeof Worker };
 const SILENT_MAX_MS = 2_000;

@@ -1,5 +1,5 @@
 /** Every statement that the program sends to PostgreSQL, with the roles that it may run as. */
-import type { ServiceRole } from "../../../src/database/pool.ts";
+import type { ServiceRole } from "#database/pool.ts";
 import { type CallExpression, is, nameAround, type Node, Program, ROOT } from "./program.ts";
 import { Roles } from "./roles.ts";
 import { Texts } from "./texts.ts";

@@ -1,5 +1,5 @@
 /** The database roles that a statement can run as, found from where its pool is opened. */
-import { SERVICE_ROLES, type ServiceRole } from "../../../src/database/pool.ts";
+import { SERVICE_ROLES, type ServiceRole } from "#database/pool.ts";
 import {
   bare,
   type CallExpression,

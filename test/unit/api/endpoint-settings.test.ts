@@ -1,26 +1,26 @@
 /** Every place that shows or accepts endpoint settings has each setting of the table. */
-import { NO_ACTIVITY } from "../../../src/database/repositories/webhooks/delivery-counts.ts";
+import { NO_ACTIVITY } from "#database/repositories/webhooks/delivery-counts.ts";
 import { describe, expect, test } from "vitest";
-import { changesOf, registrationHash, settingsOf } from "../../../src/api/endpoint-settings.ts";
+import { changesOf, registrationHash, settingsOf } from "#api/endpoint-settings.ts";
 import {
   Endpoint,
   EndpointPatch,
   NewEndpoint,
   RegisteredEndpoint,
   wireEndpoint,
-} from "../../../src/api/schemas/endpoints.ts";
-import { endpointCommand } from "../../../src/cli/client/endpoint.ts";
-import type { CliContext } from "../../../src/cli/context.ts";
+} from "#api/schemas/endpoints.ts";
+import { endpointCommand } from "#cli/client/endpoint.ts";
+import type { CliContext } from "#cli/context.ts";
 import {
   type Endpoint as EndpointRow,
   ENDPOINT_COLUMNS,
-} from "../../../src/database/repositories/endpoints/endpoints.ts";
-import { ENDPOINT_SETTINGS } from "../../../src/domain/endpoint-settings.ts";
-import { RawJson } from "../../../src/http/strict-json.ts";
-import { EndpointForm } from "../../../src/portal/pages/endpoint/endpoint-form.ts";
-import { settingsFields } from "../../../src/portal/pages/endpoint/endpoint-settings.ts";
-import { fieldErrors } from "../../../src/portal/problems.ts";
-import { html } from "../../../src/portal/html.ts";
+} from "#database/repositories/endpoints/endpoints.ts";
+import { ENDPOINT_SETTINGS } from "#domain/endpoint-settings.ts";
+import { RawJson } from "#http/strict-json.ts";
+import { EndpointForm } from "#portal/pages/endpoint/endpoint-form.ts";
+import { settingsFields } from "#portal/pages/endpoint/endpoint-settings.ts";
+import { fieldErrors } from "#portal/problems.ts";
+import { html } from "#portal/html.ts";
 
 const WIRE_NAMES = ENDPOINT_SETTINGS.map(({ wire }) => wire);
 const SETTINGS = {

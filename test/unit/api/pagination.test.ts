@@ -2,13 +2,13 @@
 import { randomBytes } from "node:crypto";
 import { Type } from "typebox";
 import { beforeAll, expect, test } from "vitest";
-import { readPage, toPage } from "../../../src/api/pagination.ts";
-import { Closed, IdParams, PageQuery } from "../../../src/http/common.ts";
-import { createServer } from "../../../src/http/server.ts";
-import type { SignetServer } from "../../../src/http/types.ts";
-import { newId } from "../../../src/domain/ids.ts";
-import { createLogger } from "../../../src/observability/logger.ts";
-import type { Identity } from "../../../src/domain/identity.ts";
+import { readPage, toPage } from "#api/pagination.ts";
+import { Closed, IdParams, PageQuery } from "#http/common.ts";
+import { createServer } from "#http/server.ts";
+import type { SignetServer } from "#http/types.ts";
+import { newId } from "#domain/ids.ts";
+import { createLogger } from "#observability/logger.ts";
+import type { Identity } from "#domain/identity.ts";
 
 const IDS = Array.from({ length: 7 }, (_, index) => newId("event", 1_000 + index, randomBytes)).toReversed();
 const LIST = {

@@ -1,9 +1,9 @@
 /** The explanation of a replay job names how far it has come, what it waits for, and what to do. */
 import { describe, expect, test } from "vitest";
-import { explainReplay, type ReplayFacts } from "../../../src/api/admin/why/explain-others.ts";
-import { type Cause, paragraph, type Surroundings } from "../../../src/api/admin/why/explanation.ts";
-import type { ReplayJob } from "../../../src/database/repositories/webhooks/replay-jobs.ts";
-import { ago, around, held, noTemporal, noWorker, pause } from "../../support/surroundings.ts";
+import { explainReplay, type ReplayFacts } from "#api/admin/why/explain-others.ts";
+import { type Cause, paragraph, type Surroundings } from "#api/admin/why/explanation.ts";
+import type { ReplayJob } from "#database/repositories/webhooks/replay-jobs.ts";
+import { ago, around, held, noTemporal, noWorker, pause } from "#test/support/surroundings.ts";
 
 describe("a replay job", () => {
   const job: ReplayJob = {

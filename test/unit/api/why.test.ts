@@ -1,23 +1,23 @@
 /** Every explanation names what happened, what is waited for, until when, and what to do. */
 import { describe, expect, test } from "vitest";
-import { explainDelivery, type DeliveryFacts } from "../../../src/api/admin/why/explain-delivery.ts";
+import { explainDelivery, type DeliveryFacts } from "#api/admin/why/explain-delivery.ts";
 import {
   type EndpointFacts,
   explainEndpoint,
   explainEvent,
   explainTenant,
-} from "../../../src/api/admin/why/explain-others.ts";
+} from "#api/admin/why/explain-others.ts";
 import {
   type Cause,
   instantText,
   lengthText,
   paragraph,
   type Surroundings,
-} from "../../../src/api/admin/why/explanation.ts";
-import type { Endpoint } from "../../../src/database/repositories/endpoints/endpoints.ts";
-import type { Delivery } from "../../../src/database/repositories/webhooks/deliveries.ts";
-import type { ReportedActivity } from "../../../src/database/repositories/webhooks/delivery-counts.ts";
-import { DELIVERY_STATES } from "../../../src/domain/delivery.ts";
+} from "#api/admin/why/explanation.ts";
+import type { Endpoint } from "#database/repositories/endpoints/endpoints.ts";
+import type { Delivery } from "#database/repositories/webhooks/deliveries.ts";
+import type { ReportedActivity } from "#database/repositories/webhooks/delivery-counts.ts";
+import { DELIVERY_STATES } from "#domain/delivery.ts";
 import {
   ago,
   ahead,
@@ -28,7 +28,7 @@ import {
   noWorker,
   pause,
   tenant,
-} from "../../support/surroundings.ts";
+} from "#test/support/surroundings.ts";
 
 const endpoint = {
   id: "ep_1",

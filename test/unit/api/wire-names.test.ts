@@ -5,11 +5,11 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { beforeAll, describe, expect, test } from "vitest";
-import { withoutReferences } from "../../../docs/described-api.ts";
-import { ID_PREFIXES } from "../../../src/domain/ids.ts";
-import { ATTEMPT_ERRORS, DEAD_LETTER_REASONS, DELIVERY_STATES } from "../../../src/domain/delivery.ts";
-import { DISABLED_REASONS, ENDPOINT_STATES } from "../../../src/domain/endpoint-state.ts";
-import * as messages from "../../../workflows/messages.ts";
+import { withoutReferences } from "#docs/described-api.ts";
+import { ID_PREFIXES } from "#domain/ids.ts";
+import { ATTEMPT_ERRORS, DEAD_LETTER_REASONS, DELIVERY_STATES } from "#domain/delivery.ts";
+import { DISABLED_REASONS, ENDPOINT_STATES } from "#domain/endpoint-state.ts";
+import * as messages from "#workflows/messages.ts";
 
 const DOCS = join(import.meta.dirname, "..", "..", "..", "docs");
 

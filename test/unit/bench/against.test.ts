@@ -1,12 +1,12 @@
 import { describe, expect, it } from "vitest";
-import { parseOptions } from "../../bench/options.ts";
+import { parseOptions } from "#test/bench/options.ts";
 import {
   compareTurns,
   comparisonTable,
   orderOf,
   type Side,
   type TurnFigures,
-} from "../../bench/report/against.ts";
+} from "#test/bench/report/against.ts";
 
 function turns(side: Side, load: string, ...figures: readonly TurnFigures["figures"][]): TurnFigures[] {
   return figures.map((each, index) => ({ side, load, round: index + 1, figures: each }));

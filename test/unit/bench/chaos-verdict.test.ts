@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import { atMost, verdictOf } from "../../chaos/result.ts";
-import { longestRefusal } from "../../chaos/admissions.ts";
+import { atMost, verdictOf } from "#test/chaos/result.ts";
+import { longestRefusal } from "#test/chaos/admissions.ts";
 
 const HELD = { targets: [atMost("lost", 0, 0)] };
 const BROKEN = { targets: [atMost("lost", 1, 0)] };

@@ -1,9 +1,9 @@
 import { describe, expect, it } from "vitest";
-import { parsePeer } from "../../bench/environment/peer.ts";
-import { parseRigResult } from "../../bench/load/rig.ts";
-import { parseOptions } from "../../bench/options.ts";
-import { describeRun, type PeerRun, peersTable, summarisePeers } from "../../bench/report/peers.ts";
-import { checkTargets } from "../../bench/report/targets.ts";
+import { parsePeer } from "#test/bench/environment/peer.ts";
+import { parseRigResult } from "#test/bench/load/rig.ts";
+import { parseOptions } from "#test/bench/options.ts";
+import { describeRun, type PeerRun, peersTable, summarisePeers } from "#test/bench/report/peers.ts";
+import { checkTargets } from "#test/bench/report/targets.ts";
 
 /** A result as the rig prints it, with more fields than the bench reads. */
 const RESULT = {

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { Arrivals } from "../../bench/load/arrivals.ts";
-import { flowStatistics } from "../../bench/measure/statistics.ts";
+import { Arrivals } from "#test/bench/load/arrivals.ts";
+import { flowStatistics } from "#test/bench/measure/statistics.ts";
 
 function published(...events: readonly (readonly [started: number, acked: number, status: number])[]): {
   started: Float64Array;

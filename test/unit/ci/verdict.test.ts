@@ -6,7 +6,7 @@ import {
   readReport,
   type Repeated,
   type Result,
-} from "../../ci/verdict.ts";
+} from "#test/ci/verdict.ts";
 
 const EDGE = "test/e2e/edge.test.ts";
 const failureIn = (file: string, name = "a bound") => ({ file, test: name, message: "late by 3 ms\n at x" });

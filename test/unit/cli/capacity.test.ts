@@ -1,16 +1,9 @@
 /** `signet capacity`: plans follow from the measured figures, and from nothing else. */
 import * as fc from "fast-check";
 import { expect, test } from "vitest";
-import figures from "../../../src/cli/capacity-figures.json" with { type: "json" };
-import {
-  type CapacityFigures,
-  PARTS,
-  planFor,
-  planLines,
-  ratesOf,
-  type Wanted,
-} from "../../../src/cli/capacity-plan.ts";
-import { runSignet } from "../../support/command-line.ts";
+import figures from "#cli/capacity-figures.json" with { type: "json" };
+import { type CapacityFigures, PARTS, planFor, planLines, ratesOf, type Wanted } from "#cli/capacity-plan.ts";
+import { runSignet } from "#test/support/command-line.ts";
 
 const PLAIN: Wanted = { rate: 10, tenants: 10, retentionDays: 30, dataBytes: 500, fanOut: 1, failures: 0 };
 

@@ -1,14 +1,14 @@
 /** Output and input of a tenant's commands, without a service. */
 import { expect, test } from "vitest";
-import { checkOutcomes, progressLine } from "../../../src/cli/client/replay.ts";
-import { colourOfState } from "../../../src/cli/colours.ts";
-import { DELIVERY_STATES } from "../../../src/domain/delivery.ts";
-import { ENDPOINT_STATES } from "../../../src/domain/endpoint-state.ts";
-import { exitCodeOfError } from "../../../src/cli/exit-codes.ts";
-import { tlsOf } from "../../../src/cli/connection.ts";
-import { printable } from "../../../src/cli/output.ts";
-import type { ReplayJob } from "../../../src/lib/client/api-types.ts";
-import { ConfigError, loadClientSettings } from "../../../src/config/config.ts";
+import { checkOutcomes, progressLine } from "#cli/client/replay.ts";
+import { colourOfState } from "#cli/colours.ts";
+import { DELIVERY_STATES } from "#domain/delivery.ts";
+import { ENDPOINT_STATES } from "#domain/endpoint-state.ts";
+import { exitCodeOfError } from "#cli/exit-codes.ts";
+import { tlsOf } from "#cli/connection.ts";
+import { printable } from "#cli/output.ts";
+import type { ReplayJob } from "#lib/client/api-types.ts";
+import { ConfigError, loadClientSettings } from "#config/config.ts";
 
 const JOB: ReplayJob = {
   id: "rpl_1",

@@ -1,6 +1,6 @@
 /** When a long-running command ends. test/integration/cli/interrupted.test.ts has one under a real shell. */
 import { afterEach, expect, test, vi } from "vitest";
-import { untilInterrupted } from "../../../src/cli/client/interrupted.ts";
+import { untilInterrupted } from "#cli/client/interrupted.ts";
 
 const SIGNALS = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
 const parent = Object.getOwnPropertyDescriptor(process, "ppid") as PropertyDescriptor;

@@ -1,6 +1,6 @@
 /** Tables and objects as people see them. */
 import { expect, test } from "vitest";
-import type { Terminal } from "../../../src/cli/context.ts";
+import type { Terminal } from "#cli/context.ts";
 import {
   type OutputOptions,
   printable,
@@ -8,8 +8,8 @@ import {
   printPage,
   printResource,
   writerTo,
-} from "../../../src/cli/output.ts";
-import { wantsColour } from "../../../src/config/config.ts";
+} from "#cli/output.ts";
+import { wantsColour } from "#config/config.ts";
 
 const ID = "dlv_06gzm2p962w98qdb6sbrsqvv";
 const URL = `https://hooks.example.com/${"x".repeat(180)}`;

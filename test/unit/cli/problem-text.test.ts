@@ -1,8 +1,8 @@
 /** Errors of the API in the words of the command line. */
 import { Command } from "commander";
 import { expect, test } from "vitest";
-import { fieldSentences } from "../../../src/cli/problem-text.ts";
-import { runSignet } from "../../support/command-line.ts";
+import { fieldSentences } from "#cli/problem-text.ts";
+import { runSignet } from "#test/support/command-line.ts";
 
 const COMMAND = new Command("create")
   .argument("<url>")

@@ -1,6 +1,6 @@
 /** Times that people type, and times in tables. */
 import { expect, test } from "vitest";
-import { parseTime, shownTime } from "../../../src/cli/times.ts";
+import { parseTime, shownTime } from "#cli/times.ts";
 
 /** November 25, 2026, 13:30:15 local time. */
 const NOW = new Date(2026, 10, 25, 13, 30, 15).getTime();

@@ -1,6 +1,6 @@
 import * as fc from "fast-check";
 import { expect, test } from "vitest";
-import { canonicalJson, type CanonicalValue, isCanonical } from "../../../src/compliance/canonical-json.ts";
+import { canonicalJson, type CanonicalValue, isCanonical } from "#compliance/canonical-json.ts";
 
 const value = fc.letrec<{ value: CanonicalValue }>((tie) => ({
   value: fc.oneof(

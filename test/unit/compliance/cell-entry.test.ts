@@ -1,9 +1,9 @@
 /** What the home cell writes of what a cell has sent. */
 import { expect, test } from "vitest";
-import { cellEntry, homeEntry, readSentEntry } from "../../../src/compliance/cell-entry.ts";
-import { encodeEntry } from "../../../src/compliance/entry.ts";
-import { readMembers } from "../../../src/compliance/read-members.ts";
-import type { EntryBytes } from "../../../src/database/repositories/compliance-entries.ts";
+import { cellEntry, homeEntry, readSentEntry } from "#compliance/cell-entry.ts";
+import { encodeEntry } from "#compliance/entry.ts";
+import { readMembers } from "#compliance/read-members.ts";
+import type { EntryBytes } from "#database/repositories/compliance-entries.ts";
 
 function whole({ beforeIndex, afterIndex }: EntryBytes, index: number): Buffer {
   return Buffer.concat([beforeIndex, Buffer.from(String(index)), afterIndex]);

@@ -1,8 +1,8 @@
 import { expect, test } from "vitest";
-import { NODE_CRYPTO } from "../../../src/lib/transparency-log/node-crypto.ts";
-import { openCheckpoint, openNote, parseVerifierKey } from "../../../src/lib/transparency-log/signed-note.ts";
-import { createCheckpointKey } from "../../../src/compliance/checkpoint-key.ts";
-import { checkpointSeed } from "../../../src/config/compliance.ts";
+import { NODE_CRYPTO } from "#lib/transparency-log/node-crypto.ts";
+import { openCheckpoint, openNote, parseVerifierKey } from "#lib/transparency-log/signed-note.ts";
+import { createCheckpointKey } from "#compliance/checkpoint-key.ts";
+import { checkpointSeed } from "#config/compliance.ts";
 
 /** The key in the documentation of golang.org/x/mod/sumdb/note: `PRIVATE+KEY+PeterNeumann+c74f20a3+…`. */
 const PUBLISHED_SEED = Buffer.from("AYEKFALVFGyNhPJEMzD1QIDr+Y7hfZx09iUvxdXHKDFz", "base64").subarray(1);

@@ -5,16 +5,16 @@ import {
   type TreeHead,
   verifyConsistency,
   verifyInclusion,
-} from "../../../src/lib/transparency-log/merkle-proof.ts";
-import { leafHash, sha256 } from "../../../src/lib/transparency-log/node-crypto.ts";
-import { CRYPTOS } from "../../support/proof-crypto.ts";
+} from "#lib/transparency-log/merkle-proof.ts";
+import { leafHash, sha256 } from "#lib/transparency-log/node-crypto.ts";
+import { CRYPTOS } from "#test/support/proof-crypto.ts";
 import {
   completeSubtrees,
   consistencyRanges,
   type EntryRange,
   GrowingTree,
   inclusionRanges,
-} from "../../../src/compliance/merkle.ts";
+} from "#compliance/merkle.ts";
 import {
   CONSISTENCY,
   definition,
@@ -24,7 +24,7 @@ import {
   LEAVES,
   ROOTS,
   uniformTree,
-} from "../../support/merkle-vectors.ts";
+} from "#test/support/merkle-vectors.ts";
 
 const inTree = async (proof: InclusionProof, leaf: Uint8Array, root: Uint8Array): Promise<boolean> =>
   await verifyInclusion(proof, leaf, root, sha256);

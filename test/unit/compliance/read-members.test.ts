@@ -1,8 +1,8 @@
 /** The fast path for reading an entry accepts nothing that the full parser rejects. */
 import { randomBytes } from "node:crypto";
 import { describe, expect, test } from "vitest";
-import { type ComplianceEntry, encodeEntry } from "../../../src/compliance/entry.ts";
-import { readMembers } from "../../../src/compliance/read-members.ts";
+import { type ComplianceEntry, encodeEntry } from "#compliance/entry.ts";
+import { readMembers } from "#compliance/read-members.ts";
 
 const AT = "2025-11-20T14:46:40.123Z";
 const ENTRY: ComplianceEntry = {

@@ -1,13 +1,13 @@
 /** Every change of an exported log is found, with the first entry that cannot be trusted. */
 import { randomBytes } from "node:crypto";
 import { describe, expect, test } from "vitest";
-import { NODE_CRYPTO, leafHash } from "../../../src/lib/transparency-log/node-crypto.ts";
-import { parseVerifierKey } from "../../../src/lib/transparency-log/signed-note.ts";
-import { createCheckpointKey } from "../../../src/compliance/checkpoint-key.ts";
-import { encodeEntry } from "../../../src/compliance/entry.ts";
-import { decodeItem, encodeItem, type LogItem } from "../../../src/compliance/log-items.ts";
-import { verifyLog } from "../../../src/compliance/verify-log.ts";
-import { grow } from "../../support/merkle-vectors.ts";
+import { NODE_CRYPTO, leafHash } from "#lib/transparency-log/node-crypto.ts";
+import { parseVerifierKey } from "#lib/transparency-log/signed-note.ts";
+import { createCheckpointKey } from "#compliance/checkpoint-key.ts";
+import { encodeEntry } from "#compliance/entry.ts";
+import { decodeItem, encodeItem, type LogItem } from "#compliance/log-items.ts";
+import { verifyLog } from "#compliance/verify-log.ts";
+import { grow } from "#test/support/merkle-vectors.ts";
 
 type Entry = Extract<LogItem, { kind: "entry" }>;
 

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import { cellOfLogin } from "../../../src/config/cell-settings.ts";
-import { PRODUCTION, problemsOf } from "../../support/config-problems.ts";
+import { cellOfLogin } from "#config/cell-settings.ts";
+import { PRODUCTION, problemsOf } from "#test/support/config-problems.ts";
 
 test("cells name themselves, the home cell and its database", () => {
   const cells = "eu=https://api.example.com,us=https://us.example.com";

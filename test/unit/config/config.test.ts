@@ -1,6 +1,6 @@
 import { networkInterfaces } from "node:os";
 import { expect, test } from "vitest";
-import { PRODUCTION, problemsOf } from "../../support/config-problems.ts";
+import { PRODUCTION, problemsOf } from "#test/support/config-problems.ts";
 import {
   ConfigError,
   formatListen,
@@ -9,11 +9,11 @@ import {
   loadOperatorSettings,
   SETTINGS,
   settingWarnings,
-} from "../../../src/config/config.ts";
-import { DEAD_LETTER_MS } from "../../../src/domain/retry-schedule.ts";
-import { configuredPolicy } from "../../../src/webhooks/sending/address-policy.ts";
-import { RETRY_WINDOW_MS } from "../../../src/domain/retry-schedule.ts";
-import { ownTargets } from "../../../src/webhooks/sending/own-listeners.ts";
+} from "#config/config.ts";
+import { DEAD_LETTER_MS } from "#domain/retry-schedule.ts";
+import { configuredPolicy } from "#webhooks/sending/address-policy.ts";
+import { RETRY_WINDOW_MS } from "#domain/retry-schedule.ts";
+import { ownTargets } from "#webhooks/sending/own-listeners.ts";
 
 const KEY = Buffer.alloc(32, 7).toString("base64");
 test("development needs no settings", () => {

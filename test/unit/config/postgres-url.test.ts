@@ -1,7 +1,7 @@
 /** A database's URL leads to what its author meant, or is refused with the part that is wrong and none of the password. */
 import { describe, expect, test } from "vitest";
-import { loadConfig } from "../../../src/config/config.ts";
-import { postgresUrl, targetOf } from "../../../src/config/postgres-url.ts";
+import { loadConfig } from "#config/config.ts";
+import { postgresUrl, targetOf } from "#config/postgres-url.ts";
 
 const DATABASE_URLS = [
   "SIGNET_DATABASE_URL",

@@ -1,8 +1,8 @@
 /** The connection to Temporal: variables, profiles, which of them wins, and what contradicts. */
 import { mkdirSync } from "node:fs";
 import { afterAll, describe, expect, test } from "vitest";
-import { type Config, type ConfigError, type Environment, loadConfig } from "../../../src/config/config.ts";
-import { certificateFiles } from "../../support/certificates.ts";
+import { type Config, type ConfigError, type Environment, loadConfig } from "#config/config.ts";
+import { certificateFiles } from "#test/support/certificates.ts";
 
 const files = certificateFiles();
 afterAll(files.remove);

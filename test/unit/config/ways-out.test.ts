@@ -1,8 +1,8 @@
 /** Connections to PostgreSQL and Temporal are encrypted and verified in production unless they stay on the machine. */
 import { afterAll, describe, expect, test } from "vitest";
-import { type ConfigError, type ConfigFor, loadConfig } from "../../../src/config/config.ts";
-import { currentUrl } from "../../../src/config/url-file.ts";
-import { certificateFiles } from "../../support/certificates.ts";
+import { type ConfigError, type ConfigFor, loadConfig } from "#config/config.ts";
+import { currentUrl } from "#config/url-file.ts";
+import { certificateFiles } from "#test/support/certificates.ts";
 
 const KEY = Buffer.alloc(32, 7).toString("base64");
 const files = certificateFiles();

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
-import { type Environment, loadConfig } from "../../../src/config/config.ts";
-import { workerVersion } from "../../../src/config/worker-versioning.ts";
-import { VERSION } from "../../../src/runtime/package.ts";
+import { type Environment, loadConfig } from "#config/config.ts";
+import { workerVersion } from "#config/worker-versioning.ts";
+import { VERSION } from "#runtime/package.ts";
 
 const load = (environment: Environment): ReturnType<typeof loadConfig> =>
   loadConfig({ SIGNET_ENV: "development", ...environment });

@@ -9,8 +9,8 @@ import {
   openContent,
   sealBeside,
   sealContent,
-} from "../../../src/crypto/content.ts";
-import { EnvelopeError } from "../../../src/crypto/envelope.ts";
+} from "#crypto/content.ts";
+import { EnvelopeError } from "#crypto/envelope.ts";
 
 const root = contentRoot(randomBytes(32));
 const PLACE = "events|ten_a|evt_a|1";

@@ -1,13 +1,7 @@
 import { createSecretKey, randomBytes } from "node:crypto";
 import * as fc from "fast-check";
 import { expect, test } from "vitest";
-import {
-  EnvelopeError,
-  envelopeAad,
-  namedKey,
-  openEnvelope,
-  sealEnvelope,
-} from "../../../src/crypto/envelope.ts";
+import { EnvelopeError, envelopeAad, namedKey, openEnvelope, sealEnvelope } from "#crypto/envelope.ts";
 
 const key = namedKey(randomBytes(32));
 const aad = envelopeAad("endpoint_secrets", "ten_a", "ep_b", 1);

@@ -3,9 +3,9 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, expect, test } from "vitest";
-import { EnvelopeError, envelopeKeyId } from "../../../src/crypto/envelope.ts";
-import { createKeyEncryption, fixedKeys, keysOfFile } from "../../../src/crypto/key-encryption.ts";
-import { testKeyring } from "../../support/keyring.ts";
+import { EnvelopeError, envelopeKeyId } from "#crypto/envelope.ts";
+import { createKeyEncryption, fixedKeys, keysOfFile } from "#crypto/key-encryption.ts";
+import { testKeyring } from "#test/support/keyring.ts";
 
 const [older, newer] = [randomBytes(32), randomBytes(32)];
 const directory = await mkdtemp(join(tmpdir(), "signet-keks-"));

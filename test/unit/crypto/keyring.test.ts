@@ -1,9 +1,9 @@
 import { randomBytes } from "node:crypto";
 import { describe, expect, test } from "vitest";
-import { EnvelopeError } from "../../../src/crypto/envelope.ts";
-import { KeyServiceError } from "../../../src/crypto/key-service.ts";
-import { createKeyring } from "../../../src/crypto/keyring.ts";
-import { testKeyring } from "../../support/keyring.ts";
+import { EnvelopeError } from "#crypto/envelope.ts";
+import { KeyServiceError } from "#crypto/key-service.ts";
+import { createKeyring } from "#crypto/keyring.ts";
+import { testKeyring } from "#test/support/keyring.ts";
 
 const kek = randomBytes(32);
 const keyring = testKeyring(kek);

@@ -1,6 +1,6 @@
 import { randomBytes } from "node:crypto";
 import { expect, test } from "vitest";
-import { createPepper } from "../../../src/crypto/pepper.ts";
+import { createPepper } from "#crypto/pepper.ts";
 
 const [older, newer] = [randomBytes(32), randomBytes(32)];
 

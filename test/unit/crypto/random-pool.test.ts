@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { createRandomPool } from "../../../src/crypto/random-pool.ts";
+import { createRandomPool } from "#crypto/random-pool.ts";
 
 test("no bytes are returned twice, even across refills", () => {
   const random = createRandomPool();

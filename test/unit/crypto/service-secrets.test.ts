@@ -3,10 +3,10 @@ import { mkdtemp, readdir, readFile, rm, stat, writeFile } from "node:fs/promise
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { ConfigError, loadConfig } from "../../../src/config/config.ts";
-import { readOrCreateKey } from "../../../src/crypto/development-keys.ts";
-import { loadOperatorToken, loadServiceSecrets } from "../../../src/crypto/service-secrets.ts";
-import { SimulatedTime } from "../../support/simulated-time.ts";
+import { ConfigError, loadConfig } from "#config/config.ts";
+import { readOrCreateKey } from "#crypto/development-keys.ts";
+import { loadOperatorToken, loadServiceSecrets } from "#crypto/service-secrets.ts";
+import { SimulatedTime } from "#test/support/simulated-time.ts";
 
 const time = new SimulatedTime();
 

@@ -1,9 +1,9 @@
 import { describe, expect, test } from "vitest";
-import { DatabaseBusyError } from "../../../src/database/errors.ts";
-import { type Batcher, createBatcher } from "../../../src/database/batcher.ts";
-import { cases } from "../../support/properties.ts";
-import { seededRandom } from "../../support/seeded-random.ts";
-import { SimulatedTime } from "../../support/simulated-time.ts";
+import { DatabaseBusyError } from "#database/errors.ts";
+import { type Batcher, createBatcher } from "#database/batcher.ts";
+import { cases } from "#test/support/properties.ts";
+import { seededRandom } from "#test/support/seeded-random.ts";
+import { SimulatedTime } from "#test/support/simulated-time.ts";
 
 const FLUSH_MS = 20;
 const { numRuns: SCHEDULES } = cases(60);

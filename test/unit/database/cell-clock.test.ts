@@ -1,6 +1,6 @@
 /** A cell's clock beside the home cell's: which difference pauses its work. */
 import { expect, test } from "vitest";
-import { CellClock, DatabaseClock } from "../../../src/database/database-clock.ts";
+import { CellClock, DatabaseClock } from "#database/database-clock.ts";
 
 const START_MS = Date.UTC(2026, 0, 1);
 const machine = { wall: () => START_MS, monotonic: () => 0 };

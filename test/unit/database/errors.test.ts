@@ -1,6 +1,6 @@
 import { DatabaseError } from "pg";
 import { describe, expect, it } from "vitest";
-import { DatabaseBusyError, isDatabaseAway } from "../../../src/database/errors.ts";
+import { DatabaseBusyError, isDatabaseAway } from "#database/errors.ts";
 
 function refused(code: string): DatabaseError {
   const error = new DatabaseError("refused", 7, "error");

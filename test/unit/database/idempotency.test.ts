@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { principalKey, signedKey, sourceKey } from "../../../src/database/repositories/idempotency.ts";
+import { principalKey, signedKey, sourceKey } from "#database/repositories/idempotency.ts";
 
 const ROUTE = "POST /v1/events";
 const OWNER = { tenantId: "ten_1", principalId: "prn_1", credentialId: "crd_1" };

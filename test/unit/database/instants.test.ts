@@ -2,10 +2,10 @@
 import { assert, constantFrom, integer, property, tuple } from "fast-check";
 import { types } from "pg";
 import { expect, test } from "vitest";
-import { cases } from "../../support/properties.ts";
+import { cases } from "#test/support/properties.ts";
 
 const plain = types.getTypeParser(types.builtins.TIMESTAMPTZ) as (text: string) => unknown;
-const { createInstantParser } = await import("../../../src/database/instants.ts");
+const { createInstantParser } = await import("#database/instants.ts");
 const parse = createInstantParser();
 
 const pad = (value: number, width = 2): string => String(value).padStart(width, "0");

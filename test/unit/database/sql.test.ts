@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { raw, sql } from "../../../src/database/sql.ts";
+import { raw, sql } from "#database/sql.ts";
 
 test("each value becomes a parameter, in order, and may be followed by a type", () => {
   const [day, id] = ["2026-01-02", "evt_1"];

@@ -1,8 +1,8 @@
 /** What waits for flushes: owners take turns, and none delays the others. */
 import { beforeEach, describe, expect, test } from "vitest";
-import { type BatcherOptions, createBatcher } from "../../../src/database/batcher.ts";
-import { DatabaseBusyError } from "../../../src/database/errors.ts";
-import { SimulatedTime } from "../../support/simulated-time.ts";
+import { type BatcherOptions, createBatcher } from "#database/batcher.ts";
+import { DatabaseBusyError } from "#database/errors.ts";
+import { SimulatedTime } from "#test/support/simulated-time.ts";
 
 let time: SimulatedTime;
 

@@ -2,8 +2,8 @@
 import { readFile } from "node:fs/promises";
 import { beforeAll, expect, test } from "vitest";
 import { parse } from "yaml";
-import { type ComposeFile, parseCompose, parseDockerfile } from "../../support/compose-file.ts";
-import { type Check, composeCheck } from "../../support/schemas.ts";
+import { type ComposeFile, parseCompose, parseDockerfile } from "#test/support/compose-file.ts";
+import { type Check, composeCheck } from "#test/support/schemas.ts";
 
 const read = async (name: string): Promise<string> =>
   await readFile(new URL(`../../../${name}`, import.meta.url), "utf8");

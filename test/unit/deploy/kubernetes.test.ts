@@ -3,8 +3,8 @@ import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { ConfigError, loadConfig, SETTINGS } from "../../../src/config/config.ts";
-import { PUBLIC_BLOCKS } from "../../../src/webhooks/sending/address-policy.ts";
+import { ConfigError, loadConfig, SETTINGS } from "#config/config.ts";
+import { PUBLIC_BLOCKS } from "#webhooks/sending/address-policy.ts";
 import {
   type Container,
   type Manifest,
@@ -12,8 +12,8 @@ import {
   readManifests,
   sampleEnvironment,
   selects,
-} from "../../support/manifests.ts";
-import { parseCompose } from "../../support/compose-file.ts";
+} from "#test/support/manifests.ts";
+import { parseCompose } from "#test/support/compose-file.ts";
 
 const base = await readManifests("base");
 const doctor = await readManifests("doctor");

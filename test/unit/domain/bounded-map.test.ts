@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { putBounded, WeighedMap } from "../../../src/domain/bounded-map.ts";
+import { putBounded, WeighedMap } from "#domain/bounded-map.ts";
 
 test("the oldest entry is evicted and returned", () => {
   const map = new Map<string, number>();

@@ -1,14 +1,8 @@
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import {
-  compareNumbers,
-  Decimal,
-  type JsonNumber,
-  multipleOf,
-  parseExactJson,
-} from "../../../src/domain/decimal.ts";
-import { isSameJson } from "../../../src/domain/json-equality.ts";
-import { cases } from "../../support/properties.ts";
+import { compareNumbers, Decimal, type JsonNumber, multipleOf, parseExactJson } from "#domain/decimal.ts";
+import { isSameJson } from "#domain/json-equality.ts";
+import { cases } from "#test/support/properties.ts";
 
 const read = (text: string): JsonNumber => parseExactJson(text) as JsonNumber;
 const same = (left: string, right: string): boolean => isSameJson(read(left), read(right), () => undefined);

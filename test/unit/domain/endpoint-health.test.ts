@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { healthOf, shownHealth, withResults } from "../../../src/domain/endpoint-health.ts";
+import { healthOf, shownHealth, withResults } from "#domain/endpoint-health.ts";
 
 test.each([
   ["", "healthy"],

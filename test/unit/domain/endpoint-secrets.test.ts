@@ -1,11 +1,6 @@
 import { array, assert, nat, property } from "fast-check";
 import { describe, expect, it } from "vitest";
-import {
-  activated,
-  type SecretVersion,
-  signingVersions,
-  versionsAt,
-} from "../../../src/domain/endpoint-secrets.ts";
+import { activated, type SecretVersion, signingVersions, versionsAt } from "#domain/endpoint-secrets.ts";
 
 const at = (ms: number): Date => new Date(ms);
 const OVERLAP = 1_000;

@@ -7,7 +7,7 @@ import {
   type EndpointPlace,
   mayMove,
   stepWhenDue,
-} from "../../../src/domain/endpoint-state.ts";
+} from "#domain/endpoint-state.ts";
 
 const PLACES = {
   PENDING: { state: "PENDING", disabledReason: null },

@@ -11,7 +11,7 @@ import {
   idTimeMs,
   isId,
   newId,
-} from "../../../src/domain/ids.ts";
+} from "#domain/ids.ts";
 
 const NOUNS = Object.keys(ID_PREFIXES) as IdNoun[];
 const noun = fc.constantFrom(...NOUNS);

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { isReservedType, OWN_EVENT_TYPES } from "../../../src/domain/own-event-types.ts";
+import { isReservedType, OWN_EVENT_TYPES } from "#domain/own-event-types.ts";
 
 test.each([...OWN_EVENT_TYPES, "ping", "signet.grade", "endpoint.renamed", "signet.anything"])(
   "tenants cannot publish %s, which receivers trust to come from the service",

@@ -7,7 +7,7 @@ import {
   logoType,
   onAccent,
   readableAccent,
-} from "../../../src/domain/portal-brand.ts";
+} from "#domain/portal-brand.ts";
 
 const PNG = Buffer.from(
   "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==",

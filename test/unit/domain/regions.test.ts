@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import type { SignetError } from "../../../src/domain/errors.ts";
-import { type Cells, requireOwnCell } from "../../../src/domain/regions.ts";
+import type { SignetError } from "#domain/errors.ts";
+import { type Cells, requireOwnCell } from "#domain/regions.ts";
 
 const [eu, us, usWest, ap] = ["eu", "us", "us-west-1", "ap"].map((region) => ({
   region,

@@ -9,7 +9,7 @@ import {
   type Random,
   shiftForLateness,
   togetherMs,
-} from "../../../src/domain/retry-schedule.ts";
+} from "#domain/retry-schedule.ts";
 
 const HOUR_MS = 3_600_000;
 const WINDOW_MS = 72 * HOUR_MS;

@@ -1,6 +1,6 @@
 import * as fc from "fast-check";
 import { expect, test } from "vitest";
-import { isScope, parseScopes, SCOPES_MAX, scopeSet } from "../../../src/domain/scopes.ts";
+import { isScope, parseScopes, SCOPES_MAX, scopeSet } from "#domain/scopes.ts";
 
 test.each([
   "inference:read",

@@ -7,7 +7,7 @@ import {
   type SecretVersionTimes,
   stateAt,
   wantsSuccessor,
-} from "../../../src/domain/secret-version.ts";
+} from "#domain/secret-version.ts";
 
 const HOUR = 3_600_000;
 const DAY = 24 * HOUR;

@@ -1,11 +1,5 @@
 import { expect, test } from "vitest";
-import {
-  escapeBeyondJson,
-  escapeControls,
-  isolable,
-  isolated,
-  needsIsolation,
-} from "../../../src/domain/shown-text.ts";
+import { escapeBeyondJson, escapeControls, isolable, isolated, needsIsolation } from "#domain/shown-text.ts";
 
 const ALL = Array.from({ length: 0x11_0000 }, (_, code) => code)
   .filter((code) => code < 0xd800 || code > 0xdfff)

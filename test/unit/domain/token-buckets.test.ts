@@ -1,6 +1,6 @@
 import { array, assert, integer, property } from "fast-check";
 import { expect, test } from "vitest";
-import { TokenBuckets } from "../../../src/domain/token-buckets.ts";
+import { TokenBuckets } from "#domain/token-buckets.ts";
 
 test("a bucket gives its content at once, then one per fraction of a second, and returns the wait for the next", () => {
   const buckets = new TokenBuckets();

@@ -1,7 +1,7 @@
 import { array, assert, constantFrom, integer, property, record } from "fast-check";
 import { describe, expect, test } from "vitest";
-import { FixedWindows } from "../../../src/domain/fixed-windows.ts";
-import { createSlidingWindow, type WindowLimit } from "../../../src/domain/sliding-window.ts";
+import { FixedWindows } from "#domain/fixed-windows.ts";
+import { createSlidingWindow, type WindowLimit } from "#domain/sliding-window.ts";
 
 const PER_MS = 1_000;
 const PAUSES = array(record({ pauseMs: integer({ min: 0, max: 700 }), key: constantFrom("a", "b") }), {

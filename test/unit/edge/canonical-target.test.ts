@@ -1,8 +1,8 @@
 /** Each path has one spelling: ambiguous targets are rejected, all others are reduced to their plainest form. */
 import { array, assert, constantFrom, oneof, property, string } from "fast-check";
 import { expect, test } from "vitest";
-import { canonicalTarget } from "../../../src/edge/canonical-target.ts";
-import { cases } from "../../support/properties.ts";
+import { canonicalTarget } from "#edge/canonical-target.ts";
+import { cases } from "#test/support/properties.ts";
 
 test.each([
   ["/", "/"],

@@ -1,7 +1,7 @@
 /** A header that only the edge may write never passes, in any spelling. */
 import { array, assert, constantFrom, property, string, tuple } from "fast-check";
 import { expect, test } from "vitest";
-import { forwardedAnswerHeaders, forwardedRequestHeaders } from "../../../src/edge/headers.ts";
+import { forwardedAnswerHeaders, forwardedRequestHeaders } from "#edge/headers.ts";
 
 const OURS = [
   "x-signet-identity",

@@ -2,12 +2,12 @@
 import { randomBytes } from "node:crypto";
 import type { Agent, Dispatcher } from "undici";
 import { expect, test } from "vitest";
-import { createServer } from "../../../src/http/server.ts";
-import { connectionsOf, type UpstreamConnections } from "../../../src/edge/dispatchers.ts";
-import { registerProxiedRoutes } from "../../../src/edge/proxied-routes.ts";
-import { Shares } from "../../../src/domain/shares.ts";
-import { createLogger } from "../../../src/observability/logger.ts";
-import { SimulatedTime } from "../../support/simulated-time.ts";
+import { createServer } from "#http/server.ts";
+import { connectionsOf, type UpstreamConnections } from "#edge/dispatchers.ts";
+import { registerProxiedRoutes } from "#edge/proxied-routes.ts";
+import { Shares } from "#domain/shares.ts";
+import { createLogger } from "#observability/logger.ts";
+import { SimulatedTime } from "#test/support/simulated-time.ts";
 
 const time = new SimulatedTime();
 

@@ -2,7 +2,7 @@ import type { IncomingMessage } from "node:http";
 import { Readable } from "node:stream";
 import { buffer } from "node:stream/consumers";
 import { expect, test } from "vitest";
-import { limitedBody } from "../../../src/edge/request-checks.ts";
+import { limitedBody } from "#edge/request-checks.ts";
 
 const LIMIT = 10;
 

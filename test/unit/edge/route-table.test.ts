@@ -1,7 +1,7 @@
 /** A route table is valid, or every fault in it is reported. */
 import { randomBytes } from "node:crypto";
 import { expect, test } from "vitest";
-import { readRouteTable, type RouteTableError } from "../../../src/edge/route-table.ts";
+import { readRouteTable, type RouteTableError } from "#edge/route-table.ts";
 
 const KEY = randomBytes(32).toString("base64");
 const SOURCES = {

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { linesOf, tableOf } from "../../flaky/table.ts";
+import { linesOf, tableOf } from "#test/flaky/table.ts";
 
 const failure = (name: string, message = "late") => ({ file: "test/e2e/x.test.ts", test: name, message });
 

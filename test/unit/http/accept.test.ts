@@ -1,6 +1,6 @@
 /** Content negotiation between HTML and JSON. */
 import { describe, expect, test } from "vitest";
-import { prefersHtml } from "../../../src/http/accept.ts";
+import { prefersHtml } from "#http/accept.ts";
 
 describe("a client gets HTML if it names it and prefers it to JSON", () => {
   test.each([

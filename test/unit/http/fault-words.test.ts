@@ -1,10 +1,10 @@
 /** Error texts state the expected and the actual value, and never a secret. */
 import { type TSchema, Type } from "typebox";
 import { describe, expect, test } from "vitest";
-import { Instant } from "../../../src/http/instants.ts";
-import { Closed, Id, Nullable, OneOf, Region, Scope, TextLine } from "../../../src/http/common.ts";
-import { EventType, NewEndpoint } from "../../../src/api/schemas/endpoints.ts";
-import { createValueCheck } from "../../../src/http/validation.ts";
+import { Instant } from "#http/instants.ts";
+import { Closed, Id, Nullable, OneOf, Region, Scope, TextLine } from "#http/common.ts";
+import { EventType, NewEndpoint } from "#api/schemas/endpoints.ts";
+import { createValueCheck } from "#http/validation.ts";
 
 /** Returns `pointer sentence` for each fault of the value. */
 function faults(schema: TSchema, value: unknown): string[] {

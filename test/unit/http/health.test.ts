@@ -1,9 +1,9 @@
 import { randomBytes } from "node:crypto";
 import { afterEach, expect, test, vi } from "vitest";
-import { registerHealthRoutes } from "../../../src/http/health.ts";
-import { createServer } from "../../../src/http/server.ts";
-import { createLogger } from "../../../src/observability/logger.ts";
-import type { ReadinessCheck } from "../../../src/runtime/readiness.ts";
+import { registerHealthRoutes } from "#http/health.ts";
+import { createServer } from "#http/server.ts";
+import { createLogger } from "#observability/logger.ts";
+import type { ReadinessCheck } from "#runtime/readiness.ts";
 
 afterEach(() => {
   vi.useRealTimers();

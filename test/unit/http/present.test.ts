@@ -1,7 +1,7 @@
 import { Type } from "typebox";
 import { expect, expectTypeOf, test } from "vitest";
-import { Nullable, OneOf, Timestamp } from "../../../src/http/common.ts";
-import { jsonPresenter, presenter, type RowOf } from "../../../src/http/present.ts";
+import { Nullable, OneOf, Timestamp } from "#http/common.ts";
+import { jsonPresenter, presenter, type RowOf } from "#http/present.ts";
 
 const Shown = Type.Object({
   id: Type.String(),

@@ -1,7 +1,7 @@
 import * as fc from "fast-check";
-import { parseQueryString } from "../../../src/http/plugins/request-hygiene.ts";
+import { parseQueryString } from "#http/plugins/request-hygiene.ts";
 import { expect, test } from "vitest";
-import { readPairs } from "../../../src/http/query-string.ts";
+import { readPairs } from "#http/query-string.ts";
 
 test("the parser reads what URLSearchParams writes", () => {
   const text = fc.string({ unit: "grapheme" }).filter((value) => !value.includes("\0"));

@@ -2,10 +2,10 @@
 import { randomBytes } from "node:crypto";
 import { Type } from "typebox";
 import { describe, expect, test } from "vitest";
-import { createServer } from "../../../src/http/server.ts";
-import type { SignetServer } from "../../../src/http/types.ts";
-import { createLogger } from "../../../src/observability/logger.ts";
-import { Closed, IdParams } from "../../../src/http/common.ts";
+import { createServer } from "#http/server.ts";
+import type { SignetServer } from "#http/types.ts";
+import { createLogger } from "#observability/logger.ts";
+import { Closed, IdParams } from "#http/common.ts";
 
 const handler = () => ({});
 const guard = async () => undefined;

@@ -1,8 +1,8 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { RawJson, createStrictJsonParser } from "../../../src/http/strict-json.ts";
-import { SignetError } from "../../../src/domain/errors.ts";
-import { cases } from "../../support/properties.ts";
+import { RawJson, createStrictJsonParser } from "#http/strict-json.ts";
+import { SignetError } from "#domain/errors.ts";
+import { cases } from "#test/support/properties.ts";
 
 const plain = createStrictJsonParser({ maxDepth: 64 });
 const event = createStrictJsonParser({ maxDepth: 4, opaque: { "/data": 3, "/metadata": 2 } });

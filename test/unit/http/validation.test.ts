@@ -2,10 +2,10 @@
 import { randomBytes } from "node:crypto";
 import { Type } from "typebox";
 import { beforeAll, expect, test } from "vitest";
-import { Closed, IdempotencyHeaders, OpaqueObject } from "../../../src/http/common.ts";
-import { createServer } from "../../../src/http/server.ts";
-import type { SignetServer } from "../../../src/http/types.ts";
-import { createLogger } from "../../../src/observability/logger.ts";
+import { Closed, IdempotencyHeaders, OpaqueObject } from "#http/common.ts";
+import { createServer } from "#http/server.ts";
+import type { SignetServer } from "#http/types.ts";
+import { createLogger } from "#observability/logger.ts";
 
 const Thing = Closed({
   name: Type.String({ minLength: 2 }),

@@ -1,6 +1,6 @@
 import { generateKeyPairSync, sign, verify } from "node:crypto";
 import { describe, expect, it, test } from "vitest";
-import { signEs256, verifySignature } from "../../../src/lib/jws.ts";
+import { signEs256, verifySignature } from "#lib/jws.ts";
 
 const { publicKey, privateKey } = generateKeyPairSync("ec", { namedCurve: "P-256" });
 /** Node's own conversion, as the judge. */

@@ -3,11 +3,11 @@ import { createPublicKey, generateKeyPairSync, type JsonWebKey } from "node:cryp
 import { readFileSync } from "node:fs";
 import { gunzipSync } from "node:zlib";
 import { describe, expect, test } from "vitest";
-import { verifySignature } from "../../../src/lib/jws.ts";
-import { weaknessOf } from "../../../src/lib/public-key.ts";
-import { verifyAsymmetric } from "../../../src/lib/receiver/ed25519.ts";
-import { NODE_CRYPTO } from "../../../src/lib/transparency-log/node-crypto.ts";
-import { acceptedKeySet } from "../../../src/tokens/oauth/client-keys.ts";
+import { verifySignature } from "#lib/jws.ts";
+import { weaknessOf } from "#lib/public-key.ts";
+import { verifyAsymmetric } from "#lib/receiver/ed25519.ts";
+import { NODE_CRYPTO } from "#lib/transparency-log/node-crypto.ts";
+import { acceptedKeySet } from "#tokens/oauth/client-keys.ts";
 
 interface Vector {
   readonly tcId: number;

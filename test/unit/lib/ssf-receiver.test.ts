@@ -1,6 +1,6 @@
 /** The receiver of security events for services with a JWT library. */
 import { beforeAll, beforeEach, describe, expect, test, vi } from "vitest";
-import { SetError, SsfReceiver, type SsfReceiverOptions } from "../../../src/lib/receiver/index.ts";
+import { SetError, SsfReceiver, type SsfReceiverOptions } from "#lib/receiver/index.ts";
 import {
   ISSUER,
   NOW_S,
@@ -9,7 +9,7 @@ import {
   securityEvents,
   STREAM,
   subject,
-} from "../../support/security-events.ts";
+} from "#test/support/security-events.ts";
 
 const TYPE = { "content-type": "application/secevent+jwt" };
 

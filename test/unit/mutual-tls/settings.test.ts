@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import { loadConfig } from "../../../src/config/config.ts";
-import { mutualTlsProblems } from "../../../src/config/mutual-tls.ts";
+import { loadConfig } from "#config/config.ts";
+import { mutualTlsProblems } from "#config/mutual-tls.ts";
 
 const DEVELOPMENT = { SIGNET_ENV: "development", SIGNET_HOME: "/home" };
 const problems = (environment: Record<string, string>) =>

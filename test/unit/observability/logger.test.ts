@@ -1,7 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { expect, test } from "vitest";
-import { newClientSecret } from "../../../src/tokens/credentials/secret-format.ts";
-import { createLogger, maskSecrets } from "../../../src/observability/logger.ts";
+import { newClientSecret } from "#tokens/credentials/secret-format.ts";
+import { createLogger, maskSecrets } from "#observability/logger.ts";
 
 const SECRET = newClientSecret("production", randomBytes);
 const TOKEN = "eyJhbGciOiJFUzI1NiJ9.eyJzdWIiOiJhIn0.c2lnbmF0dXJl";

@@ -2,9 +2,9 @@
 import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, it } from "vitest";
-import { ConfigError, loadConfig } from "../../../src/config/config.ts";
-import { traceFields } from "../../../src/observability/tracer.ts";
-import { tracingOptions } from "../../../src/observability/tracing.ts";
+import { ConfigError, loadConfig } from "#config/config.ts";
+import { traceFields } from "#observability/tracer.ts";
+import { tracingOptions } from "#observability/tracing.ts";
 
 const SOURCE = join(import.meta.dirname, "..", "..", "..", "src");
 

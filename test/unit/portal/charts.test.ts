@@ -1,7 +1,7 @@
 /** The charts keep attempts apart from what was delivered in the end. */
 import { expect, test } from "vitest";
-import type { DeliveryHour } from "../../../src/lib/client/api-types.ts";
-import { chartsSection } from "../../../src/portal/pages/charts.ts";
+import type { DeliveryHour } from "#lib/client/api-types.ts";
+import { chartsSection } from "#portal/pages/charts.ts";
 
 function hour(changed: Partial<DeliveryHour>): DeliveryHour {
   return {

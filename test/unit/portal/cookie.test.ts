@@ -1,8 +1,8 @@
 /** A browser keeps names with `__Host-` for the site itself, but not names that only look like one. */
 import type { FastifyRequest } from "fastify";
 import { expect, test } from "vitest";
-import { elementsOf } from "../../../src/http/list-header.ts";
-import { createSessionCookie } from "../../../src/portal/cookie.ts";
+import { elementsOf } from "#http/list-header.ts";
+import { createSessionCookie } from "#portal/cookie.ts";
 
 const cookies = createSessionCookie({ secure: true });
 const read = (cookie: string): string | undefined =>

@@ -1,7 +1,7 @@
 /** Parsing of submitted forms. */
 import * as fc from "fast-check";
 import { expect, test } from "vitest";
-import { readForm } from "../../../src/portal/forms.ts";
+import { readForm } from "#portal/forms.ts";
 
 test("a browser's encoding is decoded to the typed text, with lists in their order", () => {
   const name = fc.stringMatching(/^[a-z_]{1,12}$/);

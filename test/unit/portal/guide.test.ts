@@ -5,8 +5,8 @@ import { join, sep } from "node:path";
 import { pathToFileURL } from "node:url";
 import { gzipSync } from "node:zlib";
 import { afterAll, expect, it } from "vitest";
-import { type Guide, renderGuide } from "../../../src/portal/guide/markdown.ts";
-import { createSearch, QUERY_MAX } from "../../../src/portal/guide/search.ts";
+import { type Guide, renderGuide } from "#portal/guide/markdown.ts";
+import { createSearch, QUERY_MAX } from "#portal/guide/search.ts";
 
 const REPOSITORY = join(import.meta.dirname, "..", "..", "..");
 const KIB = 1_024;

@@ -1,8 +1,8 @@
 /** Values in a template cannot escape from their place. */
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { isolable } from "../../../src/domain/shown-text.ts";
-import { html } from "../../../src/portal/html.ts";
+import { isolable } from "#domain/shown-text.ts";
+import { html } from "#portal/html.ts";
 
 const UNESCAPED = /[<>"']|&(?!(?:amp|lt|gt|quot|#39);)/;
 

@@ -1,6 +1,6 @@
 import * as fc from "fast-check";
 import { expect, test } from "vitest";
-import { prettyJson } from "../../../src/portal/pretty-json.ts";
+import { prettyJson } from "#portal/pretty-json.ts";
 
 test("indents objects and lists like JSON.stringify", () => {
   fc.assert(

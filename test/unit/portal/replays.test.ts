@@ -1,8 +1,8 @@
 /** What the portal says of a replay: green is for what was delivered. */
 import { expect, test } from "vitest";
-import type { ReplayJob, ReplayOutcomes } from "../../../src/lib/client/api-types.ts";
-import { allWouldFail, resultBadge, wouldFailText } from "../../../src/portal/pages/replays.ts";
-import { html } from "../../../src/portal/html.ts";
+import type { ReplayJob, ReplayOutcomes } from "#lib/client/api-types.ts";
+import { allWouldFail, resultBadge, wouldFailText } from "#portal/pages/replays.ts";
+import { html } from "#portal/html.ts";
 
 const NONE: ReplayOutcomes = { delivered: 0, retrying: 0, failed: 0, cancelled: 0, waiting: 0 };
 

@@ -8,7 +8,7 @@ import {
   isPrivateKey,
   publicKeyAgain,
   textAgain,
-} from "../../../src/portal/typed-again.ts";
+} from "#portal/typed-again.ts";
 
 const PAIRS = [
   ["RSA", generateKeyPairSync("rsa", { modulusLength: 2_048 })],

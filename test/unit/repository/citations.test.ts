@@ -2,7 +2,7 @@
 import { readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, it } from "vitest";
-import { readDocument } from "../../support/documents.ts";
+import { readDocument } from "#test/support/documents.ts";
 
 const REPOSITORY = join(import.meta.dirname, "..", "..", "..");
 const DIRECTORIES = ["src", "workflows", "activities", "test", "sdk", "docs", "deploy"];

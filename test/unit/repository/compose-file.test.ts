@@ -3,8 +3,8 @@ import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { beforeAll, describe, expect, test } from "vitest";
 import { parse } from "yaml";
-import { SETTINGS } from "../../../src/config/config.ts";
-import { POSTGRES_SETTINGS } from "../../bench/environment/shipped.ts";
+import { SETTINGS } from "#config/config.ts";
+import { POSTGRES_SETTINGS } from "#test/bench/environment/shipped.ts";
 import {
   type ComposeFile,
   type ComposeService,
@@ -15,7 +15,7 @@ import {
   parseEnvFile,
   parseSeconds,
   PINNED,
-} from "../../support/compose-file.ts";
+} from "#test/support/compose-file.ts";
 
 const REPOSITORY = join(import.meta.dirname, "..", "..", "..");
 /** How long a process may take to exit by itself (src/processes/main.ts). */

@@ -8,7 +8,7 @@ import {
   mountsOf,
   networksOf,
   parseCompose,
-} from "../../support/compose-file.ts";
+} from "#test/support/compose-file.ts";
 
 const REPOSITORY = join(import.meta.dirname, "..", "..", "..");
 

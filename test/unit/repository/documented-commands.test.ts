@@ -9,7 +9,7 @@ import {
   misunderstood,
   pastedCommands,
   unknownPart,
-} from "../../support/documented-commands.ts";
+} from "#test/support/documented-commands.ts";
 
 const REPOSITORY = join(import.meta.dirname, "..", "..", "..");
 /** `npm start` prints these as lines of its own; they are not commands. */

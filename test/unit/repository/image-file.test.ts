@@ -2,8 +2,8 @@
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { beforeAll, describe, expect, test } from "vitest";
-import { readDocument } from "../../support/documents.ts";
-import { type ImageFile, parseDockerfile, PINNED } from "../../support/compose-file.ts";
+import { readDocument } from "#test/support/documents.ts";
+import { type ImageFile, parseDockerfile, PINNED } from "#test/support/compose-file.ts";
 
 const REPOSITORY = join(import.meta.dirname, "..", "..", "..");
 

@@ -3,7 +3,7 @@ import { createHash } from "node:crypto";
 import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { indexesOf } from "../../../src/database/apply-migrations.ts";
+import { indexesOf } from "#database/apply-migrations.ts";
 
 const MIGRATIONS = join(import.meta.dirname, "..", "..", "..", "src", "database", "migrations");
 /** A table with its columns; not a partition, which has the policies of its table. */

@@ -3,8 +3,8 @@ import { existsSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, it } from "vitest";
-import { withFault } from "../../mutants/mutant.ts";
-import { MUTANTS } from "../../mutants/mutants.ts";
+import { withFault } from "#test/mutants/mutant.ts";
+import { MUTANTS } from "#test/mutants/mutants.ts";
 
 const REPOSITORY = join(import.meta.dirname, "..", "..", "..");
 

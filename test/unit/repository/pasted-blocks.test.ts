@@ -2,8 +2,8 @@
 import { readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { SETTINGS } from "../../../src/config/config.ts";
-import { CONTINUES, readDocument, shellBlocks, unknownNames } from "../../support/documents.ts";
+import { SETTINGS } from "#config/config.ts";
+import { CONTINUES, readDocument, shellBlocks, unknownNames } from "#test/support/documents.ts";
 
 const REPOSITORY = join(import.meta.dirname, "..", "..", "..");
 /** The environment of a process of the deployment, which its operator's shell has. */

@@ -5,7 +5,7 @@
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { beforeAll, expect, test } from "vitest";
-import { readDocument } from "../../support/documents.ts";
+import { readDocument } from "#test/support/documents.ts";
 
 const REPOSITORY = join(import.meta.dirname, "..", "..", "..");
 

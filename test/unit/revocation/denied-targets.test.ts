@@ -2,7 +2,7 @@
 import { randomBytes } from "node:crypto";
 import * as fc from "fast-check";
 import { expect, test } from "vitest";
-import { DeniedTargets } from "../../../src/revocation/denied-targets.ts";
+import { DeniedTargets } from "#revocation/denied-targets.ts";
 
 const target = fc.oneof(
   fc.string({ maxLength: 3 }),

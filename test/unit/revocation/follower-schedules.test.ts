@@ -4,12 +4,12 @@
  */
 import { randomUUID } from "node:crypto";
 import { expect, test } from "vitest";
-import { DatabaseClock } from "../../../src/database/database-clock.ts";
-import { createLogger } from "../../../src/observability/logger.ts";
-import { type FollowerOptions, RevocationFollower } from "../../../src/revocation/follower.ts";
-import { cases } from "../../support/properties.ts";
-import { seededRandom } from "../../support/seeded-random.ts";
-import { SimulatedTime } from "../../support/simulated-time.ts";
+import { DatabaseClock } from "#database/database-clock.ts";
+import { createLogger } from "#observability/logger.ts";
+import { type FollowerOptions, RevocationFollower } from "#revocation/follower.ts";
+import { cases } from "#test/support/properties.ts";
+import { seededRandom } from "#test/support/seeded-random.ts";
+import { SimulatedTime } from "#test/support/simulated-time.ts";
 
 const LEASE_MS = 200;
 const FAULTS_MS = 20_000;

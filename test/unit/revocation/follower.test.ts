@@ -1,9 +1,9 @@
 import { randomUUID } from "node:crypto";
 import { beforeEach, expect, test } from "vitest";
-import { DatabaseClock } from "../../../src/database/database-clock.ts";
-import { createLogger } from "../../../src/observability/logger.ts";
-import { RevocationFollower } from "../../../src/revocation/follower.ts";
-import { SimulatedTime } from "../../support/simulated-time.ts";
+import { DatabaseClock } from "#database/database-clock.ts";
+import { createLogger } from "#observability/logger.ts";
+import { RevocationFollower } from "#revocation/follower.ts";
+import { SimulatedTime } from "#test/support/simulated-time.ts";
 
 let time: SimulatedTime;
 

@@ -4,25 +4,21 @@
  */
 import { randomBytes } from "node:crypto";
 import { describe, expect, test } from "vitest";
-import { DatabaseClock } from "../../../src/database/database-clock.ts";
-import type { FollowedRevocation } from "../../../src/database/repositories/tokens/followed-revocations.ts";
-import { unguardedClock } from "../../../src/domain/clock.ts";
-import { SignetError } from "../../../src/domain/errors.ts";
-import { readLine } from "../../../src/revocation/chain.ts";
-import type { Request } from "../../../src/revocation/hub-messages.ts";
-import { HubSession, ProvenKnowledge } from "../../../src/revocation/hub-session.ts";
-import { RevocationView } from "../../../src/revocation/view.ts";
-import { createTokenMint } from "../../../src/tokens/oauth/access-token.ts";
-import { createTokenAdmission } from "../../../src/tokens/oauth/token-admission.ts";
-import { createTokenVerifier, type VerifyToken } from "../../../src/tokens/oauth/verify-access-token.ts";
-import {
-  generateSigningKey,
-  openSigningKey,
-  openVerificationKey,
-} from "../../../src/tokens/signing-keys/signing-key.ts";
-import { testKeyring } from "../../support/keyring.ts";
-import { ModelPrimary } from "../../support/model-primary.ts";
-import { seededRandom } from "../../support/seeded-random.ts";
+import { DatabaseClock } from "#database/database-clock.ts";
+import type { FollowedRevocation } from "#database/repositories/tokens/followed-revocations.ts";
+import { unguardedClock } from "#domain/clock.ts";
+import { SignetError } from "#domain/errors.ts";
+import { readLine } from "#revocation/chain.ts";
+import type { Request } from "#revocation/hub-messages.ts";
+import { HubSession, ProvenKnowledge } from "#revocation/hub-session.ts";
+import { RevocationView } from "#revocation/view.ts";
+import { createTokenMint } from "#tokens/oauth/access-token.ts";
+import { createTokenAdmission } from "#tokens/oauth/token-admission.ts";
+import { createTokenVerifier, type VerifyToken } from "#tokens/oauth/verify-access-token.ts";
+import { generateSigningKey, openSigningKey, openVerificationKey } from "#tokens/signing-keys/signing-key.ts";
+import { testKeyring } from "#test/support/keyring.ts";
+import { ModelPrimary } from "#test/support/model-primary.ts";
+import { seededRandom } from "#test/support/seeded-random.ts";
 
 const START_MS = 1_763_650_000_000;
 const MINUTE_MS = 60_000;

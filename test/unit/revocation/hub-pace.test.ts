@@ -1,18 +1,18 @@
 /** How often followers behind hubs have a lease, and when they deny: the real hubs and followers in simulated time. */
 import { beforeEach, expect, test } from "vitest";
-import { DatabaseClock } from "../../../src/database/database-clock.ts";
-import { createLogger } from "../../../src/observability/logger.ts";
-import { HubFollower } from "../../../src/revocation/hub-follower.ts";
-import { Hub } from "../../../src/revocation/hub.ts";
-import type { HubAnswer, Upstream } from "../../../src/revocation/hub-questions.ts";
-import type { OpenHubConnection, Reply } from "../../../src/revocation/hub-messages.ts";
-import { LOST_ROUND_TRIPS } from "../../support/distant-proxy.ts";
-import { claimsOf } from "../../support/hubs.ts";
-import { allowMinutes } from "../../support/limits.ts";
-import { KEYS, ModelPrimary } from "../../support/model-primary.ts";
-import { THOROUGH } from "../../support/properties.ts";
-import { seededRandom } from "../../support/seeded-random.ts";
-import { SimulatedTime } from "../../support/simulated-time.ts";
+import { DatabaseClock } from "#database/database-clock.ts";
+import { createLogger } from "#observability/logger.ts";
+import { HubFollower } from "#revocation/hub-follower.ts";
+import { Hub } from "#revocation/hub.ts";
+import type { HubAnswer, Upstream } from "#revocation/hub-questions.ts";
+import type { OpenHubConnection, Reply } from "#revocation/hub-messages.ts";
+import { LOST_ROUND_TRIPS } from "#test/support/distant-proxy.ts";
+import { claimsOf } from "#test/support/hubs.ts";
+import { allowMinutes } from "#test/support/limits.ts";
+import { KEYS, ModelPrimary } from "#test/support/model-primary.ts";
+import { THOROUGH } from "#test/support/properties.ts";
+import { seededRandom } from "#test/support/seeded-random.ts";
+import { SimulatedTime } from "#test/support/simulated-time.ts";
 
 // A thousand followers take half a minute of a fast core.
 allowMinutes(5);

@@ -1,11 +1,11 @@
 /** What a hub grants the connections with one certificate, in simulated time: others notice nothing of them. */
 import { afterEach, beforeEach, expect, test } from "vitest";
-import type { FollowerNews } from "../../../src/revocation/follower-reports.ts";
-import { Hub } from "../../../src/revocation/hub.ts";
-import { HUB_PROTOCOL, type HubConnection } from "../../../src/revocation/hub-messages.ts";
-import { ModelPrimary } from "../../support/model-primary.ts";
-import { createLogger } from "../../../src/observability/logger.ts";
-import { SimulatedTime } from "../../support/simulated-time.ts";
+import type { FollowerNews } from "#revocation/follower-reports.ts";
+import { Hub } from "#revocation/hub.ts";
+import { HUB_PROTOCOL, type HubConnection } from "#revocation/hub-messages.ts";
+import { ModelPrimary } from "#test/support/model-primary.ts";
+import { createLogger } from "#observability/logger.ts";
+import { SimulatedTime } from "#test/support/simulated-time.ts";
 
 const LEASE_MS = 240;
 const HOSTILE = 100;

@@ -4,11 +4,11 @@
  */
 import { randomBytes } from "node:crypto";
 import { expect, test } from "vitest";
-import { DatabaseClock } from "../../../src/database/database-clock.ts";
-import type { Reply, Request } from "../../../src/revocation/hub-messages.ts";
-import { HubSession, ProvenKnowledge } from "../../../src/revocation/hub-session.ts";
-import { nextHead, revocationStatement } from "../../../src/revocation/proof.ts";
-import { ModelPrimary } from "../../support/model-primary.ts";
+import { DatabaseClock } from "#database/database-clock.ts";
+import type { Reply, Request } from "#revocation/hub-messages.ts";
+import { HubSession, ProvenKnowledge } from "#revocation/hub-session.ts";
+import { nextHead, revocationStatement } from "#revocation/proof.ts";
+import { ModelPrimary } from "#test/support/model-primary.ts";
 
 const BOUND_MS = 250;
 const LEASE_MS = 240;

@@ -2,13 +2,13 @@
 import { randomBytes } from "node:crypto";
 import * as fc from "fast-check";
 import { beforeEach, describe, expect, test } from "vitest";
-import { DatabaseClock } from "../../../src/database/database-clock.ts";
-import { HubLines, SnapshotChunks } from "../../../src/revocation/hub-lines.ts";
-import type { Reply, Request } from "../../../src/revocation/hub-messages.ts";
-import { HubSession, ProvenKnowledge } from "../../../src/revocation/hub-session.ts";
-import { claimsOf } from "../../support/hubs.ts";
-import { ModelPrimary } from "../../support/model-primary.ts";
-import { cases } from "../../support/properties.ts";
+import { DatabaseClock } from "#database/database-clock.ts";
+import { HubLines, SnapshotChunks } from "#revocation/hub-lines.ts";
+import type { Reply, Request } from "#revocation/hub-messages.ts";
+import { HubSession, ProvenKnowledge } from "#revocation/hub-session.ts";
+import { claimsOf } from "#test/support/hubs.ts";
+import { ModelPrimary } from "#test/support/model-primary.ts";
+import { cases } from "#test/support/properties.ts";
 
 const CREDENTIALS = 12_000;
 /** More proofs than a conversation waits for another one. */

@@ -1,11 +1,11 @@
 /** Hash trees over nonces, codes of proofs, and the chain of revocations. */
 import { createHmac, hash, randomBytes } from "node:crypto";
 import { describe, expect, test } from "vitest";
-import { leaseKeyId } from "../../../src/crypto/lease-key.ts";
-import { readLine, RevocationChain, WaitingLines } from "../../../src/revocation/chain.ts";
-import { readReply, readRequest } from "../../../src/revocation/hub-messages.ts";
-import { rootOf, TREE_NONCES_MAX, treeOf } from "../../../src/revocation/nonce-tree.ts";
-import { createCodeCheck, nextHead } from "../../../src/revocation/proof.ts";
+import { leaseKeyId } from "#crypto/lease-key.ts";
+import { readLine, RevocationChain, WaitingLines } from "#revocation/chain.ts";
+import { readReply, readRequest } from "#revocation/hub-messages.ts";
+import { rootOf, TREE_NONCES_MAX, treeOf } from "#revocation/nonce-tree.ts";
+import { createCodeCheck, nextHead } from "#revocation/proof.ts";
 
 const START = { epoch: "e", sequence: 0, head: hash("sha256", "", "hex") };
 const LINES = ["1:jti:a:1000:", "2:tenant:ten_1:2000:", "3:tenant:ten_1:3000:4"] as const;

@@ -1,7 +1,7 @@
 /** Receipts: the state of each process, the outcome, and what the summary claims. */
 import { describe, expect, it } from "vitest";
-import type { FollowerStanding, Propagation } from "../../../src/database/repositories/tokens/revocations.ts";
-import { isSettled, receiptOf } from "../../../src/revocation/receipt.ts";
+import type { FollowerStanding, Propagation } from "#database/repositories/tokens/revocations.ts";
+import { isSettled, receiptOf } from "#revocation/receipt.ts";
 
 const LEASE_MS = 200;
 

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
-import { createLogger } from "../../../src/observability/logger.ts";
-import { metrics } from "../../../src/observability/metrics.ts";
-import { createStaleReport } from "../../../src/revocation/stale-report.ts";
+import { createLogger } from "#observability/logger.ts";
+import { metrics } from "#observability/metrics.ts";
+import { createStaleReport } from "#revocation/stale-report.ts";
 
 test("any number of rejected requests logs one line at the beginning and one at the end", async () => {
   const lines: string[] = [];

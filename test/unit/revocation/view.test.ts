@@ -4,12 +4,12 @@ import { beforeEach, describe, expect, test } from "vitest";
 import type {
   FollowedRevocation,
   RevocationNews,
-} from "../../../src/database/repositories/tokens/followed-revocations.ts";
-import { DatabaseClock } from "../../../src/database/database-clock.ts";
-import type { RevocableToken } from "../../../src/revocation/deny-list.ts";
-import { REVOCATION_KINDS } from "../../../src/revocation/kinds.ts";
-import { RevocationView } from "../../../src/revocation/view.ts";
-import { cases } from "../../support/properties.ts";
+} from "#database/repositories/tokens/followed-revocations.ts";
+import { DatabaseClock } from "#database/database-clock.ts";
+import type { RevocableToken } from "#revocation/deny-list.ts";
+import { REVOCATION_KINDS } from "#revocation/kinds.ts";
+import { RevocationView } from "#revocation/view.ts";
+import { cases } from "#test/support/properties.ts";
 
 const LEASE_MS = 200;
 const EPOCH = randomUUID();

@@ -1,8 +1,8 @@
 import { BlockList, isIP } from "node:net";
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { addressSet, addressWords } from "../../../src/runtime/address-set.ts";
-import { cases } from "../../support/properties.ts";
+import { addressSet, addressWords } from "#runtime/address-set.ts";
+import { cases } from "#test/support/properties.ts";
 
 const ipv4 = fc.ipV4();
 /** Every spelling: with and without "::", with an IPv4 tail, in capitals. */

@@ -1,6 +1,6 @@
 /** What a parser reads of a response, after its interim responses. */
 import { describe, expect, test } from "vitest";
-import { InterimResponses } from "../../../src/runtime/interim-responses.ts";
+import { InterimResponses } from "#runtime/interim-responses.ts";
 
 const FINAL = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 const CONTINUE = "HTTP/1.1 100 Continue\r\n\r\n";

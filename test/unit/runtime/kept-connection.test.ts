@@ -1,6 +1,6 @@
 import { beforeEach, expect, test } from "vitest";
-import { type Attempted, KeptConnection } from "../../../src/runtime/kept-connection.ts";
-import { SimulatedTime } from "../../support/simulated-time.ts";
+import { type Attempted, KeptConnection } from "#runtime/kept-connection.ts";
+import { SimulatedTime } from "#test/support/simulated-time.ts";
 
 let time: SimulatedTime;
 beforeEach(() => {

@@ -1,6 +1,6 @@
 import { beforeEach, expect, test } from "vitest";
-import { PacedTurns } from "../../../src/runtime/paced-turns.ts";
-import { SimulatedTime } from "../../support/simulated-time.ts";
+import { PacedTurns } from "#runtime/paced-turns.ts";
+import { SimulatedTime } from "#test/support/simulated-time.ts";
 
 let time: SimulatedTime;
 

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { whyNodeIsTooOld } from "../../../src/runtime/package.ts";
+import { whyNodeIsTooOld } from "#runtime/package.ts";
 
 test.each([
   ["20.19.0", "Node >=22.19 is needed; this is 20.19.0"],

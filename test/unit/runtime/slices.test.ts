@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { Slices } from "../../../src/runtime/slices.ts";
+import { Slices } from "#runtime/slices.ts";
 
 /** Returns slices with a clock that advances with the work. */
 function slicesOf(): { slices: Slices; work: (ms: number, done?: () => void) => () => void } {

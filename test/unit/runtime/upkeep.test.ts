@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { pauseAfter } from "../../../src/runtime/upkeep.ts";
+import { pauseAfter } from "#runtime/upkeep.ts";
 
 describe("the pause of a job", () => {
   const job = { everyMs: 1_000, idleMs: 8_000 };

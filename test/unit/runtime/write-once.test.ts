@@ -3,9 +3,9 @@ import { chmod, mkdtemp, readdir, readFile, rm, stat } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { readLocalSecret } from "../../../src/cli/agent/local-secret.ts";
-import { readOrCreateKey } from "../../../src/crypto/development-keys.ts";
-import { writeOnce } from "../../../src/runtime/write-once.ts";
+import { readLocalSecret } from "#cli/agent/local-secret.ts";
+import { readOrCreateKey } from "#crypto/development-keys.ts";
+import { writeOnce } from "#runtime/write-once.ts";
 
 const WRITERS = 30;
 let directory: string;

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { inTurns } from "../../support/file-order.ts";
+import { inTurns } from "#test/support/file-order.ts";
 
 test("long files come in turns with short ones, and the others after them", () => {
   expect(inTurns(["long 1", "long 2"], ["1", "2", "3", "4"])).toEqual([

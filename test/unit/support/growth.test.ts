@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { EXPONENT_MAX, exponentOf, type Point } from "../../support/growth.ts";
+import { EXPONENT_MAX, exponentOf, type Point } from "#test/support/growth.ts";
 
 const SIZES = [10, 100, 1_000];
 

@@ -8,7 +8,7 @@ import {
   PAUSE_MS,
   watchOf,
   withoutPause,
-} from "../../support/pauses.ts";
+} from "#test/support/pauses.ts";
 
 const LONG_AGO_MS = 86_400_000 * 1_000;
 

@@ -1,6 +1,6 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 import { describe, expect, test, vi } from "vitest";
-import { useSynchronousContext } from "../../../src/temporal/call-context.ts";
+import { useSynchronousContext } from "#temporal/call-context.ts";
 
 function storage(): AsyncLocalStorage<string> {
   const made = new AsyncLocalStorage<string>();

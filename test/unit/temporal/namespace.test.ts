@@ -1,11 +1,7 @@
 /** The commands for an administrator of Temporal Cloud. Those for a server's are run in test/integration/temporal. */
 import { expect, test } from "vitest";
-import {
-  AdministratorNeededError,
-  ensureNamespace,
-  type NamespaceConnection,
-} from "../../../src/temporal/namespace.ts";
-import { SimulatedTime } from "../../support/simulated-time.ts";
+import { AdministratorNeededError, ensureNamespace, type NamespaceConnection } from "#temporal/namespace.ts";
+import { SimulatedTime } from "#test/support/simulated-time.ts";
 
 const time = new SimulatedTime();
 

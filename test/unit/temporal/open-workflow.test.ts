@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { isOpenStatus } from "../../../src/temporal/open-workflow.ts";
+import { isOpenStatus } from "#temporal/open-workflow.ts";
 
 it.each(["RUNNING", "PAUSED", "CONTINUED_AS_NEW", "UNSPECIFIED", "UNKNOWN"] as const)(
   "a workflow that is %s keeps what it carries",

@@ -1,7 +1,7 @@
 import pino from "pino";
 import { expect, test } from "vitest";
-import { ReplacedConnection } from "../../../src/temporal/replaced-connection.ts";
-import { SimulatedTime } from "../../support/simulated-time.ts";
+import { ReplacedConnection } from "#temporal/replaced-connection.ts";
+import { SimulatedTime } from "#test/support/simulated-time.ts";
 
 const time = new SimulatedTime();
 

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import { CHECKED_SDK_VERSIONS, isPatched, reportUnknownSdk } from "../../../src/temporal/sdk-patches.ts";
-import { createLogger } from "../../../src/observability/logger.ts";
+import { CHECKED_SDK_VERSIONS, isPatched, reportUnknownSdk } from "#temporal/sdk-patches.ts";
+import { createLogger } from "#observability/logger.ts";
 
 const ON = { temporalSdkPatches: "on" } as const;
 const OFF = { temporalSdkPatches: "off" } as const;

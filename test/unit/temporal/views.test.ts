@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { openViews, workflowsOfUrl } from "../../../src/temporal/views.ts";
+import { openViews, workflowsOfUrl } from "#temporal/views.ts";
 
 const UI = { uiUrl: "http://temporal.test", namespace: "a b" };
 const NOW = Date.parse("2026-01-30T12:00:00Z");

@@ -1,8 +1,8 @@
 import { readFile } from "node:fs/promises";
 import { expect, test } from "vitest";
 import { parse } from "yaml";
-import { cachedWorkflows } from "../../../src/temporal/workers.ts";
-import { readManifests } from "../../support/manifests.ts";
+import { cachedWorkflows } from "#temporal/workers.ts";
+import { readManifests } from "#test/support/manifests.ts";
 
 const MIB = 2 ** 20;
 /** Of a busy worker, of 4,096 connections to receivers, and of a workflow at its last attempts (docs/operations.md). */

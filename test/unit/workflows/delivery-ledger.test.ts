@@ -1,9 +1,9 @@
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { ATTEMPT_MAX } from "../../../src/domain/retry-schedule.ts";
-import { DeliveryLedger, type Wave } from "../../../workflows/delivery-ledger.ts";
+import { ATTEMPT_MAX } from "#domain/retry-schedule.ts";
+import { DeliveryLedger, type Wave } from "#workflows/delivery-ledger.ts";
 import { atTheStart, carrier, DEAD_LETTER_MS, HOUR_MS, ledgerSteps, START_MS } from "./ledger-model.ts";
-import { cases } from "../../support/properties.ts";
+import { cases } from "#test/support/properties.ts";
 
 test("a member is attempted by one wave at a time, never after it is done, and at most 17 times", () => {
   fc.assert(

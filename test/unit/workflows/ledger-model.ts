@@ -4,10 +4,10 @@
  */
 import assert from "node:assert/strict";
 import * as fc from "fast-check";
-import type { AttemptResult, IndexedDelay } from "../../../activities/types.ts";
-import { ATTEMPT_MAX, drawOffsets, togetherMs } from "../../../src/domain/retry-schedule.ts";
-import { DeliveryLedger, type Wave } from "../../../workflows/delivery-ledger.ts";
-import type { DeliverInput, DeliverResult } from "../../../workflows/messages.ts";
+import type { AttemptResult, IndexedDelay } from "#activities/types.ts";
+import { ATTEMPT_MAX, drawOffsets, togetherMs } from "#domain/retry-schedule.ts";
+import { DeliveryLedger, type Wave } from "#workflows/delivery-ledger.ts";
+import type { DeliverInput, DeliverResult } from "#workflows/messages.ts";
 
 export const HOUR_MS = 3_600_000;
 export const START_MS = 1_800_000_000_000;

@@ -1,6 +1,6 @@
 /** Events that no workflow task has handled are refused. test/workflows/task-time.test.ts makes some. */
 import { expect, test } from "vitest";
-import { interceptors } from "../../../workflows/task-time.ts";
+import { interceptors } from "#workflows/task-time.ts";
 
 type Activation = readonly [historyLength: number, nanos: number, isReplaying?: boolean];
 

@@ -1,8 +1,8 @@
 /** Explains the state of a delivery. */
-import type { Endpoint } from "../../../database/repositories/endpoints/endpoints.ts";
-import type { Delivery, StoredAttempt } from "../../../database/repositories/webhooks/deliveries.ts";
-import type { Pause } from "../../../temporal/open-workflow.ts";
-import { ATTEMPT_MAX, DEAD_LETTER_DAYS } from "../../../domain/retry-schedule.ts";
+import type { Endpoint } from "#database/repositories/endpoints/endpoints.ts";
+import type { Delivery, StoredAttempt } from "#database/repositories/webhooks/deliveries.ts";
+import type { Pause } from "#temporal/open-workflow.ts";
+import { ATTEMPT_MAX, DEAD_LETTER_DAYS } from "#domain/retry-schedule.ts";
 import {
   endpointText,
   type Explanation,

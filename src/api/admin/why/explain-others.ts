@@ -1,13 +1,13 @@
 /** Explains the states of endpoints, events, replay jobs and tenants. */
-import { RETRY_WINDOW_HOURS } from "../../../domain/retry-schedule.ts";
-import { replayWorkflowId } from "../../../../workflows/messages.ts";
-import type { Endpoint } from "../../../database/repositories/endpoints/endpoints.ts";
-import type { TenantLag } from "../../../database/repositories/operator-overview.ts";
-import type { ReportedActivity } from "../../../database/repositories/webhooks/delivery-counts.ts";
-import type { EventFacts } from "../../../database/repositories/webhooks/explained.ts";
-import type { ReplayJob } from "../../../database/repositories/webhooks/replay-jobs.ts";
-import { escapeControls } from "../../../domain/shown-text.ts";
-import type { Pause } from "../../../temporal/open-workflow.ts";
+import { RETRY_WINDOW_HOURS } from "#domain/retry-schedule.ts";
+import { replayWorkflowId } from "#workflows/messages.ts";
+import type { Endpoint } from "#database/repositories/endpoints/endpoints.ts";
+import type { TenantLag } from "#database/repositories/operator-overview.ts";
+import type { ReportedActivity } from "#database/repositories/webhooks/delivery-counts.ts";
+import type { EventFacts } from "#database/repositories/webhooks/explained.ts";
+import type { ReplayJob } from "#database/repositories/webhooks/replay-jobs.ts";
+import { escapeControls } from "#domain/shown-text.ts";
+import type { Pause } from "#temporal/open-workflow.ts";
 import {
   type Cause,
   endpointText,

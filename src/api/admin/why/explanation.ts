@@ -2,13 +2,13 @@
  * Explanations in words: what happened to a delivery, an event, an endpoint, a replay job or a tenant, what it waits for,
  * until when, and what to do. These functions are pure; why.ts gathers the facts.
  */
-import { verifyWorkflowId } from "../../../../workflows/messages.ts";
-import type { Endpoint } from "../../../database/repositories/endpoints/endpoints.ts";
-import type { TenantRow } from "../../../database/repositories/tenants.ts";
-import type { AttemptError } from "../../../domain/delivery.ts";
-import { FAILURES } from "../../../domain/shown-states.ts";
-import { escapeControls } from "../../../domain/shown-text.ts";
-import type { Pause } from "../../../temporal/open-workflow.ts";
+import { verifyWorkflowId } from "#workflows/messages.ts";
+import type { Endpoint } from "#database/repositories/endpoints/endpoints.ts";
+import type { TenantRow } from "#database/repositories/tenants.ts";
+import type { AttemptError } from "#domain/delivery.ts";
+import { FAILURES } from "#domain/shown-states.ts";
+import { escapeControls } from "#domain/shown-text.ts";
+import type { Pause } from "#temporal/open-workflow.ts";
 
 /** Why an object is in its state. Public: scripts may depend on them. */
 export const CAUSES = [

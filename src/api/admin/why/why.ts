@@ -1,29 +1,21 @@
 /** Explains objects of tenants to operators, in words and as data. */
 import type { FastifyRequest } from "fastify";
 import { type Static, Type } from "typebox";
-import { replayWorkflowId, verifyWorkflowId } from "../../../../workflows/messages.ts";
-import {
-  type Endpoint,
-  findEndpoint,
-  listEndpoints,
-} from "../../../database/repositories/endpoints/endpoints.ts";
-import { findSlow } from "../../../database/repositories/health.ts";
-import { findById, kindOfId } from "../../../database/repositories/operator-finds.ts";
-import { listWorkers, readLagOf } from "../../../database/repositories/operator-overview.ts";
-import { findTenant } from "../../../database/repositories/tenants.ts";
-import {
-  findDelivery,
-  listAttempts,
-  listDeliveries,
-} from "../../../database/repositories/webhooks/deliveries.ts";
-import { countWaitingBefore, findEventFacts } from "../../../database/repositories/webhooks/explained.ts";
-import type { Queryable } from "../../../database/pool.ts";
-import { findActivity, listUnhealthy } from "../../../database/repositories/webhooks/delivery-counts.ts";
-import { findReplayJob } from "../../../database/repositories/webhooks/replay-jobs.ts";
-import { found } from "../../../domain/errors.ts";
-import { Closed, Formed, Id, Nullable, OneOf, Resource, Takes } from "../../../http/common.ts";
-import type { SignetServer } from "../../../http/types.ts";
-import { operation } from "../../openapi/operation.ts";
+import { replayWorkflowId, verifyWorkflowId } from "#workflows/messages.ts";
+import { type Endpoint, findEndpoint, listEndpoints } from "#database/repositories/endpoints/endpoints.ts";
+import { findSlow } from "#database/repositories/health.ts";
+import { findById, kindOfId } from "#database/repositories/operator-finds.ts";
+import { listWorkers, readLagOf } from "#database/repositories/operator-overview.ts";
+import { findTenant } from "#database/repositories/tenants.ts";
+import { findDelivery, listAttempts, listDeliveries } from "#database/repositories/webhooks/deliveries.ts";
+import { countWaitingBefore, findEventFacts } from "#database/repositories/webhooks/explained.ts";
+import type { Queryable } from "#database/pool.ts";
+import { findActivity, listUnhealthy } from "#database/repositories/webhooks/delivery-counts.ts";
+import { findReplayJob } from "#database/repositories/webhooks/replay-jobs.ts";
+import { found } from "#domain/errors.ts";
+import { Closed, Formed, Id, Nullable, OneOf, Resource, Takes } from "#http/common.ts";
+import type { SignetServer } from "#http/types.ts";
+import { operation } from "#api/openapi/operation.ts";
 import type { AdminServices } from "../services.ts";
 import { readOnRecord } from "../tenant-reads.ts";
 import { explainDelivery } from "./explain-delivery.ts";

@@ -1,6 +1,6 @@
 /** Credentials with which we authenticate to receivers: the sealed part, and the settings that a worker needs. */
-import type { Queryable } from "../../pool.ts";
-import { sql } from "../../sql.ts";
+import type { Queryable } from "#database/pool.ts";
+import { sql } from "#database/sql.ts";
 import { unlessHeld } from "./unless-held.ts";
 
 export interface SealedAuthentication {

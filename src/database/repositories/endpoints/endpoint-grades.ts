@@ -1,6 +1,6 @@
 /** Grades of receivers: requests and results. */
-import type { Queryable } from "../../pool.ts";
-import { raw, sql } from "../../sql.ts";
+import type { Queryable } from "#database/pool.ts";
+import { raw, sql } from "#database/sql.ts";
 import {
   type EndpointTarget,
   TARGET_COLUMNS,

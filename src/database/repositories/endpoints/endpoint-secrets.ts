@@ -1,7 +1,7 @@
 /** The versions of endpoints' secrets: their states and transitions. */
-import type { SecretVersion } from "../../../domain/endpoint-secrets.ts";
-import type { Queryable } from "../../pool.ts";
-import { sql } from "../../sql.ts";
+import type { SecretVersion } from "#domain/endpoint-secrets.ts";
+import type { Queryable } from "#database/pool.ts";
+import { sql } from "#database/sql.ts";
 import { unlessHeld } from "./unless-held.ts";
 
 export interface EndpointSecretVersion extends SecretVersion {

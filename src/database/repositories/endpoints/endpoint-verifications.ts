@@ -1,7 +1,7 @@
 /** Verification of endpoints by pings: requests, data and results. */
-import { ENDPOINT_MOVES } from "../../../domain/endpoint-state.ts";
-import type { Queryable } from "../../pool.ts";
-import { raw, sql } from "../../sql.ts";
+import { ENDPOINT_MOVES } from "#domain/endpoint-state.ts";
+import type { Queryable } from "#database/pool.ts";
+import { raw, sql } from "#database/sql.ts";
 import {
   type EndpointTarget,
   TARGET_COLUMNS,

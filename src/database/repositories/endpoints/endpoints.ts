@@ -5,12 +5,12 @@ import {
   type EndpointMove,
   type EndpointMoveName,
   type EndpointState,
-} from "../../../domain/endpoint-state.ts";
-import type { ShownHealth } from "../../../domain/endpoint-health.ts";
-import { ENDPOINT_SETTINGS, type EndpointSettings } from "../../../domain/endpoint-settings.ts";
-import { lockName } from "../../lock-name.ts";
-import type { Queryable } from "../../pool.ts";
-import { raw, sql, type Statement } from "../../sql.ts";
+} from "#domain/endpoint-state.ts";
+import type { ShownHealth } from "#domain/endpoint-health.ts";
+import { ENDPOINT_SETTINGS, type EndpointSettings } from "#domain/endpoint-settings.ts";
+import { lockName } from "#database/lock-name.ts";
+import type { Queryable } from "#database/pool.ts";
+import { raw, sql, type Statement } from "#database/sql.ts";
 import { HELD_TENANTS } from "../tenants.ts";
 import { unlessHeld } from "./unless-held.ts";
 

@@ -1,7 +1,7 @@
 /** The catalogue of event types, and the versions of their schemas. */
-import { lockName } from "../../lock-name.ts";
-import type { Queryable } from "../../pool.ts";
-import { raw, sql } from "../../sql.ts";
+import { lockName } from "#database/lock-name.ts";
+import type { Queryable } from "#database/pool.ts";
+import { raw, sql } from "#database/sql.ts";
 import type { TenantAndType } from "../webhooks/matches.ts";
 
 export interface EventTypeRow {

@@ -1,5 +1,5 @@
-import { TenantHeldError } from "../../../domain/errors.ts";
-import { isRefusedByState } from "../../errors.ts";
+import { TenantHeldError } from "#domain/errors.ts";
+import { isRefusedByState } from "#database/errors.ts";
 
 /**
  * Changes a part of endpoints that a hold protects.

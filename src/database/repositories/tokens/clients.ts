@@ -1,8 +1,8 @@
 /** Clients for the token endpoint: one statement for all requests that arrive together, without a cache. */
-import type { Clock, Timers } from "../../../domain/clock.ts";
-import type { SecretVersionTimes } from "../../../domain/secret-version.ts";
-import { createBatcher } from "../../batcher.ts";
-import type { Pool, Queryable } from "../../pool.ts";
+import type { Clock, Timers } from "#domain/clock.ts";
+import type { SecretVersionTimes } from "#domain/secret-version.ts";
+import { createBatcher } from "#database/batcher.ts";
+import type { Pool, Queryable } from "#database/pool.ts";
 import type { CredentialRow } from "./credentials.ts";
 import type { ClientKeySet } from "./workload-credentials.ts";
 

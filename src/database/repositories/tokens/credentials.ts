@@ -1,8 +1,8 @@
 /** Credentials and the versions of their secrets. */
-import type { RetirementReason, SecretVersionState } from "../../../domain/secret-version.ts";
-import { lockName } from "../../lock-name.ts";
-import type { Queryable } from "../../pool.ts";
-import { raw, sql } from "../../sql.ts";
+import type { RetirementReason, SecretVersionState } from "#domain/secret-version.ts";
+import { lockName } from "#database/lock-name.ts";
+import type { Queryable } from "#database/pool.ts";
+import { raw, sql } from "#database/sql.ts";
 import type { RowPage } from "../page.ts";
 
 export interface CredentialRow {

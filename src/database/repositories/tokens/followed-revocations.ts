@@ -1,6 +1,6 @@
 /** Reads the revocations that processes follow: new ones, or all live ones in parts. */
 import type { QueryResultRow } from "pg";
-import type { Queryable } from "../../pool.ts";
+import type { Queryable } from "#database/pool.ts";
 
 /** A revocation as needed to admit tokens. */
 export interface FollowedRevocation {

@@ -1,6 +1,6 @@
 /** Stores the keys with which the primary authenticates its proofs (migration 0053). */
-import { leaseKeyId } from "../../../crypto/lease-key.ts";
-import type { Queryable } from "../../pool.ts";
+import { leaseKeyId } from "#crypto/lease-key.ts";
+import type { Queryable } from "#database/pool.ts";
 
 /** Block length of SHA-256, to which RFC 2104 pads keys, in bytes. */
 const BLOCK_BYTES = 64;

@@ -1,7 +1,7 @@
 /** Sessions of operators' browsers, by the hash of the browser's secret (role signet_operator). */
-import type { OperatorRole } from "../../../domain/operator-roles.ts";
-import type { Queryable } from "../../pool.ts";
-import { sql } from "../../sql.ts";
+import type { OperatorRole } from "#domain/operator-roles.ts";
+import type { Queryable } from "#database/pool.ts";
+import { sql } from "#database/sql.ts";
 
 export interface NewOperatorSession {
   /** SHA-256 of the browser's secret. */

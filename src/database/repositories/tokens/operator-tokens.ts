@@ -1,10 +1,10 @@
 /** Operators' tokens: their MACs, expiry and last use. */
-import type { PepperedMac } from "../../../crypto/pepper.ts";
-import type { OperatorRole } from "../../../domain/operator-roles.ts";
-import type { Queryable } from "../../pool.ts";
-import { raw, sql } from "../../sql.ts";
+import type { PepperedMac } from "#crypto/pepper.ts";
+import type { OperatorRole } from "#domain/operator-roles.ts";
+import type { Queryable } from "#database/pool.ts";
+import { raw, sql } from "#database/sql.ts";
 import type { RowPage } from "../page.ts";
-import type { Row } from "../../rows.ts";
+import type { Row } from "#database/rows.ts";
 
 export interface OperatorTokenRow extends Row<
   "operator_tokens",

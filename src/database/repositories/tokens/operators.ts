@@ -1,11 +1,11 @@
 /** Operators, their roles and their certificates. */
-import type { OperatorRole } from "../../../domain/operator-roles.ts";
-import { reportDuplicates } from "../../errors.ts";
-import { lockName } from "../../lock-name.ts";
-import type { Queryable } from "../../pool.ts";
-import { raw, sql } from "../../sql.ts";
+import type { OperatorRole } from "#domain/operator-roles.ts";
+import { reportDuplicates } from "#database/errors.ts";
+import { lockName } from "#database/lock-name.ts";
+import type { Queryable } from "#database/pool.ts";
+import { raw, sql } from "#database/sql.ts";
 import type { RowPage } from "../page.ts";
-import type { Row } from "../../rows.ts";
+import type { Row } from "#database/rows.ts";
 
 export interface OperatorRow extends Row<
   "operators",

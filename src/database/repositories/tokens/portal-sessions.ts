@@ -1,7 +1,7 @@
 /** The portal's one-time links and sessions, by the hash of the browser's secret. */
-import { lockName } from "../../lock-name.ts";
-import type { Queryable } from "../../pool.ts";
-import { raw, sql } from "../../sql.ts";
+import { lockName } from "#database/lock-name.ts";
+import type { Queryable } from "#database/pool.ts";
+import { raw, sql } from "#database/sql.ts";
 
 /** The data that a link passes to its session, and by which either can be revoked. */
 export interface PortalGrant {

@@ -1,10 +1,10 @@
 /** Service principals, the owners of credentials, with the scopes of their tokens. */
-import type { PrincipalEnvironment } from "../../../domain/identity.ts";
-import { reportDuplicates } from "../../errors.ts";
-import type { Queryable } from "../../pool.ts";
-import { raw, sql } from "../../sql.ts";
+import type { PrincipalEnvironment } from "#domain/identity.ts";
+import { reportDuplicates } from "#database/errors.ts";
+import type { Queryable } from "#database/pool.ts";
+import { raw, sql } from "#database/sql.ts";
 import type { RowPage } from "../page.ts";
-import type { Row } from "../../rows.ts";
+import type { Row } from "#database/rows.ts";
 
 export interface PrincipalRow extends Row<
   "principals",

@@ -1,8 +1,8 @@
 /** Secrets with which producers sign events, and the data for verifying signatures. */
-import type { Clock, Timers } from "../../../domain/clock.ts";
-import { createBatcher } from "../../batcher.ts";
-import type { Pool, Queryable } from "../../pool.ts";
-import type { Row } from "../../rows.ts";
+import type { Clock, Timers } from "#domain/clock.ts";
+import { createBatcher } from "#database/batcher.ts";
+import type { Pool, Queryable } from "#database/pool.ts";
+import type { Row } from "#database/rows.ts";
 
 /** The state of a version, without its value. */
 export interface ProducerSecretRow extends Row<

@@ -1,5 +1,5 @@
 /** Disables credentials, principals and tenants, so that they get no new tokens. */
-import type { Queryable } from "../../pool.ts";
+import type { Queryable } from "#database/pool.ts";
 
 export type RevocableNoun = "credential" | "principal" | "tenant";
 

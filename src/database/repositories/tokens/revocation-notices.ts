@@ -1,5 +1,5 @@
 /** Revocations and changes of credentials whose events are not published yet (migrations 0068, 0079; role signet_operator). */
-import type { Queryable } from "../../pool.ts";
+import type { Queryable } from "#database/pool.ts";
 
 /** Channel that announces new rows. */
 export const NOTICES_CHANNEL = "signet_revocation_notices";

@@ -1,7 +1,7 @@
 /** Publishes and reads revocations (migration 0005). */
-import type { Queryable } from "../../pool.ts";
-import { sql } from "../../sql.ts";
-import { sendBeforeCommit } from "../../transaction.ts";
+import type { Queryable } from "#database/pool.ts";
+import { sql } from "#database/sql.ts";
+import { sendBeforeCommit } from "#database/transaction.ts";
 import type { EntryBytes } from "../compliance-entries.ts";
 
 export interface RevocationRow {

@@ -1,9 +1,9 @@
 /** Roles: named sets of scopes, which are copied to principals at provisioning. */
-import { reportDuplicates } from "../../errors.ts";
-import type { Queryable } from "../../pool.ts";
-import { raw, sql } from "../../sql.ts";
+import { reportDuplicates } from "#database/errors.ts";
+import type { Queryable } from "#database/pool.ts";
+import { raw, sql } from "#database/sql.ts";
 import type { RowPage } from "../page.ts";
-import type { Row } from "../../rows.ts";
+import type { Row } from "#database/rows.ts";
 
 export interface RoleRow extends Row<"roles", "id" | "tenant_id" | "name" | "scopes" | "created_at"> {}
 

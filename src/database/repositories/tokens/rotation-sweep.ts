@@ -4,8 +4,8 @@ import {
   type Retirement,
   type RotationRules,
   type SecretVersionState,
-} from "../../../domain/secret-version.ts";
-import type { Queryable } from "../../pool.ts";
+} from "#domain/secret-version.ts";
+import type { Queryable } from "#database/pool.ts";
 
 /** A version with something to report. */
 export interface SweptVersion {

@@ -1,5 +1,5 @@
 /** The keys that sign tokens. Private halves are envelopes of the key-encryption key. */
-import type { Queryable } from "../../pool.ts";
+import type { Queryable } from "#database/pool.ts";
 
 /** Channel that is notified whenever a signing key is created or changed (migration 0006). */
 export const SIGNING_KEYS_CHANNEL = "signet_signing_keys";

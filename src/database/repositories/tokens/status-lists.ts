@@ -1,6 +1,6 @@
 /** Status lists of tokens: reserved places, the tokens at them, and which of these are revoked. */
-import type { Queryable } from "../../pool.ts";
-import { sql } from "../../sql.ts";
+import type { Queryable } from "#database/pool.ts";
+import { sql } from "#database/sql.ts";
 
 /** The places of one list that a process has reserved. */
 export interface ReservedPlaces {

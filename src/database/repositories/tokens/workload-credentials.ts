@@ -1,6 +1,6 @@
 /** Credentials without a secret, and the assertions used with some of them. */
-import type { Queryable } from "../../pool.ts";
-import { raw, sql } from "../../sql.ts";
+import type { Queryable } from "#database/pool.ts";
+import { raw, sql } from "#database/sql.ts";
 import { CREDENTIAL_COLUMNS, type NewCredential, type VersionedCredentialRow } from "./credentials.ts";
 
 /** A client's registered set of public keys (RFC 7517). */

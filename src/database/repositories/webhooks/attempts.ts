@@ -1,10 +1,10 @@
 /** Attempts: the data for sending, and the outcomes. */
-import type { AttemptError, DeliveryReason, DeliveryState } from "../../../domain/delivery.ts";
-import type { DisabledReason, EndpointState } from "../../../domain/endpoint-state.ts";
-import { RESULTS_KEPT } from "../../../domain/endpoint-health.ts";
-import { DAY_MS, firstDay, hourStart, idDay, idTimeMs, utcDay } from "../../../domain/ids.ts";
-import type { Queryable } from "../../pool.ts";
-import { raw, type Statement, sql } from "../../sql.ts";
+import type { AttemptError, DeliveryReason, DeliveryState } from "#domain/delivery.ts";
+import type { DisabledReason, EndpointState } from "#domain/endpoint-state.ts";
+import { RESULTS_KEPT } from "#domain/endpoint-health.ts";
+import { DAY_MS, firstDay, hourStart, idDay, idTimeMs, utcDay } from "#domain/ids.ts";
+import type { Queryable } from "#database/pool.ts";
+import { raw, type Statement, sql } from "#database/sql.ts";
 import type { StoredContent } from "./events.ts";
 import {
   joinSecrets,

@@ -2,8 +2,8 @@
  * Changes by a carrier to its own deliveries, for instance back to the outbox. Each is one guarded UPDATE. Their conditions
  * of the state fit no index of what waits, so the key finds each row (decision 40).
  */
-import { idDay } from "../../../domain/ids.ts";
-import type { Queryable } from "../../pool.ts";
+import { idDay } from "#domain/ids.ts";
+import type { Queryable } from "#database/pool.ts";
 import { type EndpointAgainst, endpointAgainst } from "../endpoints/endpoints.ts";
 import { HELD_TENANTS } from "../tenants.ts";
 import { NEW_CYCLE } from "./deliveries.ts";

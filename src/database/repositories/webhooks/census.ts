@@ -2,8 +2,8 @@
  * Counts open work for the metrics. Every count reads the start of a partial index, up to {@link COUNTED_MAX} rows. The
  * cost does not depend on the tables' size, and nothing is read unless the worker measures.
  */
-import { DAY_MS } from "../../../domain/ids.ts";
-import type { Queryable } from "../../pool.ts";
+import { DAY_MS } from "#domain/ids.ts";
+import type { Queryable } from "#database/pool.ts";
 
 /** Limit of the counts. This value means that or more. */
 const COUNTED_MAX = 100_000;

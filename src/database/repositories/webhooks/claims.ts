@@ -5,10 +5,10 @@
  * The claim of first attempts does not wait for the disk (decision 10). A crash of PostgreSQL may undo it, and the
  * deliveries wait again.
  */
-import { putBounded } from "../../../domain/bounded-map.ts";
-import { idDay } from "../../../domain/ids.ts";
-import type { Queryable } from "../../pool.ts";
-import { sql } from "../../sql.ts";
+import { putBounded } from "#domain/bounded-map.ts";
+import { idDay } from "#domain/ids.ts";
+import type { Queryable } from "#database/pool.ts";
+import { sql } from "#database/sql.ts";
 import { joinSecrets } from "../stored-secrets.ts";
 import { HELD_TENANTS } from "../tenants.ts";
 import { dateLiteral, type LoadedColumns, type LoadedDelivery, loadedColumns, toLoaded } from "./attempts.ts";

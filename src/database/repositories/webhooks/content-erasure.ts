@@ -1,6 +1,6 @@
 /** Erases the content of events (docs/decisions/0014-sealed-content.md). */
-import { idDay } from "../../../domain/ids.ts";
-import type { Queryable } from "../../pool.ts";
+import { idDay } from "#domain/ids.ts";
+import type { Queryable } from "#database/pool.ts";
 import { deliveryIdsOf } from "./delivery-filter.ts";
 
 /** The event whose content is erased. */

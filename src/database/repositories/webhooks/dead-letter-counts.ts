@@ -1,7 +1,7 @@
 /** Counts of dead letters, and the notices to tenants about them. */
-import type { AttemptError, DeadLetterReason } from "../../../domain/delivery.ts";
-import { OWN_EVENT_TYPES } from "../../../domain/own-event-types.ts";
-import type { Queryable } from "../../pool.ts";
+import type { AttemptError, DeadLetterReason } from "#domain/delivery.ts";
+import { OWN_EVENT_TYPES } from "#domain/own-event-types.ts";
+import type { Queryable } from "#database/pool.ts";
 
 /** Dead letters of one endpoint with the same cause. */
 export interface DeadLetterGroup {

@@ -1,9 +1,9 @@
 /** A tenant's deliveries: lists, attempts, dead letters, replay. */
-import type { AttemptError, DeadLetterReason } from "../../../domain/delivery.ts";
-import { idAt, idDay } from "../../../domain/ids.ts";
-import type { Queryable } from "../../pool.ts";
-import type { Row } from "../../rows.ts";
-import { raw, sql, type Statement } from "../../sql.ts";
+import type { AttemptError, DeadLetterReason } from "#domain/delivery.ts";
+import { idAt, idDay } from "#domain/ids.ts";
+import type { Queryable } from "#database/pool.ts";
+import type { Row } from "#database/rows.ts";
+import { raw, sql, type Statement } from "#database/sql.ts";
 import { deadLettersOf, type DeliveryFilter, partsOf, selectDeliveries } from "./delivery-filter.ts";
 import { type EndpointAgainst, endpointAgainst } from "../endpoints/endpoints.ts";
 import { notifyOutbox } from "./events.ts";

@@ -2,9 +2,9 @@
  * Compares the counts of accepted deliveries, written when they were accepted and changed, to the stored deliveries
  * (docs/operations.md, Reconciliation). Run in one repeatable-read transaction: both sides then show the same instant.
  */
-import { HOUR_MS, newId, utcDay } from "../../../domain/ids.ts";
-import type { Queryable } from "../../pool.ts";
-import { sql } from "../../sql.ts";
+import { HOUR_MS, newId, utcDay } from "#domain/ids.ts";
+import type { Queryable } from "#database/pool.ts";
+import { sql } from "#database/sql.ts";
 import { linesBetween } from "./delivery-counts.ts";
 
 /** Numbers of deliveries that were accepted within an hour, by their present state. */

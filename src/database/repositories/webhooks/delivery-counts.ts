@@ -2,11 +2,11 @@
  * Exact counts of deliveries and attempts, and the health of endpoints (decision 29). Statements that change deliveries
  * append lines to `delivery_changes`; the worker folds the lines. Readers add the lines that are not folded yet.
  */
-import type { AttemptError } from "../../../domain/delivery.ts";
-import type { Health, Results } from "../../../domain/endpoint-health.ts";
-import { DAY_MS, HOUR_MS, hourStart } from "../../../domain/ids.ts";
-import type { Queryable } from "../../pool.ts";
-import { raw, sql, type Statement } from "../../sql.ts";
+import type { AttemptError } from "#domain/delivery.ts";
+import type { Health, Results } from "#domain/endpoint-health.ts";
+import { DAY_MS, HOUR_MS, hourStart } from "#domain/ids.ts";
+import type { Queryable } from "#database/pool.ts";
+import { raw, sql, type Statement } from "#database/sql.ts";
 
 /** Counted by the hour in which a delivery or event was accepted, except attempts: by the hour in which they ended. */
 const COUNTS = [

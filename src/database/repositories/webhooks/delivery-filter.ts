@@ -1,7 +1,7 @@
 /** Selects the deliveries of a list, an export, a count or a replay. */
-import type { AttemptError, DeadLetterReason, DeliveryState } from "../../../domain/delivery.ts";
-import { ID_PREFIXES, idDay } from "../../../domain/ids.ts";
-import { raw, sql, type Statement } from "../../sql.ts";
+import type { AttemptError, DeadLetterReason, DeliveryState } from "#domain/delivery.ts";
+import { ID_PREFIXES, idDay } from "#domain/ids.ts";
+import { raw, sql, type Statement } from "#database/sql.ts";
 import { type ListPart, withinDays } from "../page.ts";
 
 export interface DeliveryFilter {

@@ -1,6 +1,6 @@
 /** Deliveries by the hour of their acceptance: exact counts, and latencies of a sample. */
-import { HOUR_MS, idAt } from "../../../domain/ids.ts";
-import type { Queryable } from "../../pool.ts";
+import { HOUR_MS, idAt } from "#domain/ids.ts";
+import type { Queryable } from "#database/pool.ts";
 import { type CountedDeliveries, readCounts } from "./delivery-counts.ts";
 import { SETTLED_AND_QUEUED } from "./delivery-filter.ts";
 

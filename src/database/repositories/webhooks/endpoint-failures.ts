@@ -1,5 +1,5 @@
 /** Failing endpoints: when their failures began, and what clears them. */
-import type { Queryable } from "../../pool.ts";
+import type { Queryable } from "#database/pool.ts";
 import { HELD_TENANTS } from "../tenants.ts";
 
 export interface NotedFailure {

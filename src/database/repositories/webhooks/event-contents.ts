@@ -1,7 +1,7 @@
 /** Large contents of events, which are loaded separately from their deliveries. */
-import { idDay } from "../../../domain/ids.ts";
-import { copyOut } from "../../copy-out.ts";
-import type { Pool } from "../../pool.ts";
+import { idDay } from "#domain/ids.ts";
+import { copyOut } from "#database/copy-out.ts";
+import type { Pool } from "#database/pool.ts";
 
 /** An event whose content is requested. */
 export interface ContentKey {

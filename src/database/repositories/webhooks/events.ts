@@ -1,14 +1,14 @@
 /** Events and their deliveries, inserted in one statement: the outbox. */
-import { CONTENT_HEAD_BYTES } from "../../../crypto/content.ts";
-import { hourStart, idAt, idDay } from "../../../domain/ids.ts";
-import type { Queryable } from "../../pool.ts";
-import { raw, type Statement, sql } from "../../sql.ts";
+import { CONTENT_HEAD_BYTES } from "#crypto/content.ts";
+import { hourStart, idAt, idDay } from "#domain/ids.ts";
+import type { Queryable } from "#database/pool.ts";
+import { raw, type Statement, sql } from "#database/sql.ts";
 import type { KeyPlace } from "../idempotency.ts";
 import type { TenantRow } from "../tenants.ts";
 import { type HandedDeliveries, handOverParts } from "./handed-deliveries.ts";
 import { type Expected, OTHER_VERSIONS, outdatedStatement } from "./matches.ts";
 import { atPlace, type BoundedRows, type Onward, READ_MAX, readBounded, withinDays } from "../page.ts";
-import type { Row } from "../../rows.ts";
+import type { Row } from "#database/rows.ts";
 
 /** Channel that tells workers how many deliveries were added to the outbox. A hint only. */
 export const OUTBOX_CHANNEL = "signet_outbox";

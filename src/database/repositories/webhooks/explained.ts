@@ -1,8 +1,8 @@
 /** What explains the state of a tenant's delivery or event (role signet_api, in a read of the tenant). */
-import { idDay } from "../../../domain/ids.ts";
-import type { Queryable } from "../../pool.ts";
-import { planTransactionByRows } from "../../transaction.ts";
-import type { Row } from "../../rows.ts";
+import { idDay } from "#domain/ids.ts";
+import type { Queryable } from "#database/pool.ts";
+import { planTransactionByRows } from "#database/transaction.ts";
+import type { Row } from "#database/rows.ts";
 
 /** Maximum number of deliveries that are counted. */
 const COUNTED_MAX = 1_000;

@@ -2,8 +2,8 @@
  * Corrects instants that are impossibly far in the future (decision 25). They were stamped by a process of 0.2.0 with a
  * wrong clock, or by any process before PostgreSQL's own clock went back. Work that waits for them becomes due.
  */
-import { CLOCK_SKEW_MAX_MS } from "../../database-clock.ts";
-import type { Queryable } from "../../pool.ts";
+import { CLOCK_SKEW_MAX_MS } from "#database/database-clock.ts";
+import type { Queryable } from "#database/pool.ts";
 import { chosenRows } from "./claims.ts";
 
 interface Repair {

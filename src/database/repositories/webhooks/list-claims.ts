@@ -2,8 +2,8 @@
  * Claims of lists of one endpoint each: first attempts to slow endpoints, retries, and dead letters. Tenants are served in
  * turns, except for dead letters, for which nobody waits.
  */
-import { idDay } from "../../../domain/ids.ts";
-import type { Queryable } from "../../pool.ts";
+import { idDay } from "#domain/ids.ts";
+import type { Queryable } from "#database/pool.ts";
 import { HELD_TENANTS } from "../tenants.ts";
 import { chosenRows, CLAIMED, type Claimed, TENANTS_MAX, WAITING } from "./claims.ts";
 

@@ -1,6 +1,6 @@
 /** Which endpoints take a tenant's events of a type, and whether what is known of them is current (decision 28). */
-import type { Queryable } from "../../pool.ts";
-import { raw, type Statement, sql } from "../../sql.ts";
+import type { Queryable } from "#database/pool.ts";
+import { raw, type Statement, sql } from "#database/sql.ts";
 
 export interface TenantAndType {
   readonly tenantId: string;

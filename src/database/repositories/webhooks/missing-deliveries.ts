@@ -1,7 +1,7 @@
 /** Events that an endpoint never received, because it was registered later or was not ACTIVE at their acceptance. */
-import { idDay, idTimeMs, newId, type RandomBytes } from "../../../domain/ids.ts";
-import type { Queryable } from "../../pool.ts";
-import { raw, sql } from "../../sql.ts";
+import { idDay, idTimeMs, newId, type RandomBytes } from "#domain/ids.ts";
+import type { Queryable } from "#database/pool.ts";
+import { raw, sql } from "#database/sql.ts";
 import { deliveryIdsOf } from "./delivery-filter.ts";
 import { findEvents, notifyOutbox, type StoredContent } from "./events.ts";
 import { readOnward } from "../page.ts";

@@ -1,5 +1,5 @@
 /** Queues of rate-limited endpoints, across all workers: when each attempt may start. */
-import type { Queryable } from "../../pool.ts";
+import type { Queryable } from "#database/pool.ts";
 
 /** Numbers of attempts of one endpoint that need an instant. */
 export interface TurnRequest {

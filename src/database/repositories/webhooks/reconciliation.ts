@@ -1,6 +1,6 @@
 /** Finds deliveries whose carrier has not acted in time. */
-import { idDay } from "../../../domain/ids.ts";
-import type { Queryable } from "../../pool.ts";
+import { idDay } from "#domain/ids.ts";
+import type { Queryable } from "#database/pool.ts";
 import { HELD_TENANTS } from "../tenants.ts";
 import { WAITING } from "./claims.ts";
 import { WAITING_RETRY } from "./list-claims.ts";

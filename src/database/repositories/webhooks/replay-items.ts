@@ -1,7 +1,7 @@
 /** Items of replay jobs: each is a delivery, or an event that an endpoint never received. */
-import { idDay } from "../../../domain/ids.ts";
-import type { Queryable } from "../../pool.ts";
-import { raw, sql, type Statement } from "../../sql.ts";
+import { idDay } from "#domain/ids.ts";
+import type { Queryable } from "#database/pool.ts";
+import { raw, sql, type Statement } from "#database/sql.ts";
 import { FIRST_ATTEMPT, HAS_CONTENT, moveFirstAttempt, NEW_CYCLE, RESENT } from "./deliveries.ts";
 import { type DeliveryFilter, partsOf, selectDeliveries } from "./delivery-filter.ts";
 import { endpointAgainst, endpointsThatTake } from "../endpoints/endpoints.ts";

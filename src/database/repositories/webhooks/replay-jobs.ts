@@ -1,6 +1,6 @@
 /** Replay jobs and their progress. */
-import { lockName } from "../../lock-name.ts";
-import type { Queryable } from "../../pool.ts";
+import { lockName } from "#database/lock-name.ts";
+import type { Queryable } from "#database/pool.ts";
 import type { RowPage } from "../page.ts";
 import type { Listing } from "./replay-listing.ts";
 

@@ -1,7 +1,7 @@
 /** Lists the items of replay jobs over a filter, in parts (decision 20). */
-import { idDay } from "../../../domain/ids.ts";
-import type { Queryable } from "../../pool.ts";
-import { raw, sql, type Statement } from "../../sql.ts";
+import { idDay } from "#domain/ids.ts";
+import type { Queryable } from "#database/pool.ts";
+import { raw, sql, type Statement } from "#database/sql.ts";
 import { type DeliveryFilter, partsOf, selectDeliveries } from "./delivery-filter.ts";
 import { filtersOf, type ReplayableState } from "./replay-items.ts";
 

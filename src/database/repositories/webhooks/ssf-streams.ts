@@ -1,10 +1,10 @@
 /** Streams of security events: their settings, removed subjects and unacknowledged tokens (migration 0051). */
-import { idDay } from "../../../domain/ids.ts";
-import type { StreamStatus } from "../../../domain/security-events.ts";
-import type { EndpointState } from "../../../domain/endpoint-state.ts";
-import { lockName } from "../../lock-name.ts";
-import type { Queryable } from "../../pool.ts";
-import { raw, sql } from "../../sql.ts";
+import { idDay } from "#domain/ids.ts";
+import type { StreamStatus } from "#domain/security-events.ts";
+import type { EndpointState } from "#domain/endpoint-state.ts";
+import { lockName } from "#database/lock-name.ts";
+import type { Queryable } from "#database/pool.ts";
+import { raw, sql } from "#database/sql.ts";
 
 /** A stream as stored. */
 export interface StreamRow {

@@ -1,5 +1,5 @@
 /** Targets: what a first attempt needs of its endpoint, for a worker that keeps them in memory (decision 42). */
-import type { Queryable } from "../../pool.ts";
+import type { Queryable } from "#database/pool.ts";
 import { joinSecrets, toStoredSecrets } from "../stored-secrets.ts";
 import { type LoadedColumns, type LoadedDelivery, TARGET_COLUMNS } from "./attempts.ts";
 import { targetVersion } from "./handed-deliveries.ts";

@@ -4,9 +4,9 @@
  * Rows, counts and unfolded changes are read at one instant. What the rows have more than the counts and changes does not
  * depend on that instant: whatever changes a row appends the same change. So the difference is appended as a change, too.
  */
-import { HOUR_MS, utcDay } from "../../../domain/ids.ts";
-import type { Queryable } from "../../pool.ts";
-import { raw, sql } from "../../sql.ts";
+import { HOUR_MS, utcDay } from "#domain/ids.ts";
+import type { Queryable } from "#database/pool.ts";
+import { raw, sql } from "#database/sql.ts";
 import { idsOf } from "./delivery-balance.ts";
 import { linesBetween } from "./delivery-counts.ts";
 

@@ -1,14 +1,14 @@
 /** Form fields for an endpoint's authentication to the receiver. Secrets are write-only. */
 import { Type } from "typebox";
-import { OneOf } from "../../../http/common.ts";
-import type { Authentication } from "../../../lib/client/api-types.ts";
-import { type FieldProblem, type SignetError, validationFailed } from "../../../domain/errors.ts";
-import { areaField, lineField } from "../../fields.ts";
-import { Line } from "../../forms.ts";
-import { html, type Html, type Part } from "../../html.ts";
-import { moment } from "../../parts.ts";
-import type { FieldErrors } from "../../problems.ts";
-import { addressAgain, certificatesAgain, isPrivateKey, textAgain } from "../../typed-again.ts";
+import { OneOf } from "#http/common.ts";
+import type { Authentication } from "#lib/client/api-types.ts";
+import { type FieldProblem, type SignetError, validationFailed } from "#domain/errors.ts";
+import { areaField, lineField } from "#portal/fields.ts";
+import { Line } from "#portal/forms.ts";
+import { html, type Html, type Part } from "#portal/html.ts";
+import { moment } from "#portal/parts.ts";
+import type { FieldErrors } from "#portal/problems.ts";
+import { addressAgain, certificatesAgain, isPrivateKey, textAgain } from "#portal/typed-again.ts";
 
 const PEM_MAX = 32_768;
 

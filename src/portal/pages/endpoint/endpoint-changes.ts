@@ -1,15 +1,15 @@
 /** Actions on an endpoint; each is a form that redirects to the endpoint's page. */
 import type { FastifyReply, FastifyRequest } from "fastify";
-import { IdParams } from "../../../http/common.ts";
-import type { SignetServer } from "../../../http/types.ts";
-import type { Endpoint, RotatedEndpointSecret } from "../../../lib/client/api-types.ts";
-import { validationFailed } from "../../../domain/errors.ts";
-import { SEE_OTHER } from "../../context.ts";
-import type { PortalParts } from "../../page-parts.ts";
-import { Form, Line } from "../../forms.ts";
-import { html } from "../../html.ts";
-import type { PageContent } from "../../layout.ts";
-import { refused } from "../../problems.ts";
+import { IdParams } from "#http/common.ts";
+import type { SignetServer } from "#http/types.ts";
+import type { Endpoint, RotatedEndpointSecret } from "#lib/client/api-types.ts";
+import { validationFailed } from "#domain/errors.ts";
+import { SEE_OTHER } from "#portal/context.ts";
+import type { PortalParts } from "#portal/page-parts.ts";
+import { Form, Line } from "#portal/forms.ts";
+import { html } from "#portal/html.ts";
+import type { PageContent } from "#portal/layout.ts";
+import { refused } from "#portal/problems.ts";
 import { type Done, endpointPage } from "./endpoint.ts";
 import { EndpointForm, endpointFormPage, sendEndpoint } from "./endpoint-form.ts";
 import { ENDPOINTS, getEndpoint } from "./endpoint-parts.ts";

@@ -1,14 +1,14 @@
 /** An endpoint's deliveries: the newest ones, links to the others, and charts of the last 24 hours. */
-import { IdParams } from "../../../http/common.ts";
-import type { SignetServer } from "../../../http/types.ts";
-import type { Delivery, Endpoint } from "../../../lib/client/api-types.ts";
-import type { ListAnswer } from "../../context.ts";
-import { filteredPath } from "../../filters.ts";
-import { html, type Html } from "../../html.ts";
-import type { PageContent } from "../../layout.ts";
-import type { PortalParts } from "../../page-parts.ts";
-import { facts, table, timeAgo } from "../../parts.ts";
-import type { Visit } from "../../visit.ts";
+import { IdParams } from "#http/common.ts";
+import type { SignetServer } from "#http/types.ts";
+import type { Delivery, Endpoint } from "#lib/client/api-types.ts";
+import type { ListAnswer } from "#portal/context.ts";
+import { filteredPath } from "#portal/filters.ts";
+import { html, type Html } from "#portal/html.ts";
+import type { PageContent } from "#portal/layout.ts";
+import type { PortalParts } from "#portal/page-parts.ts";
+import { facts, table, timeAgo } from "#portal/parts.ts";
+import type { Visit } from "#portal/visit.ts";
 import { hourCharts } from "../charts.ts";
 import { DEAD_LETTERS, DELIVERIES, deliveryBadge, lastAnswer } from "../delivery-parts.ts";
 import { endpointFact, ENDPOINTS, getEndpoint, missingPath, recoverPath } from "./endpoint-parts.ts";

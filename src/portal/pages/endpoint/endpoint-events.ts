@@ -1,16 +1,16 @@
 /** The event types of an endpoint's form: a tree of the catalogue's types, and lines for all others. */
 import { Type } from "typebox";
-import { EVENT_TYPE } from "../../../api/schemas/endpoints.ts";
-import type { EventType } from "../../../lib/client/api-types.ts";
-import type { FieldProblem } from "../../../domain/errors.ts";
-import type { ListAnswer } from "../../context.ts";
-import { areaField } from "../../fields.ts";
-import { Line } from "../../forms.ts";
-import { html, type Html, type Part } from "../../html.ts";
-import { badge } from "../../parts.ts";
-import type { FieldErrors } from "../../problems.ts";
-import { textAgain } from "../../typed-again.ts";
-import type { Visit } from "../../visit.ts";
+import { EVENT_TYPE } from "#api/schemas/endpoints.ts";
+import type { EventType } from "#lib/client/api-types.ts";
+import type { FieldProblem } from "#domain/errors.ts";
+import type { ListAnswer } from "#portal/context.ts";
+import { areaField } from "#portal/fields.ts";
+import { Line } from "#portal/forms.ts";
+import { html, type Html, type Part } from "#portal/html.ts";
+import { badge } from "#portal/parts.ts";
+import type { FieldErrors } from "#portal/problems.ts";
+import { textAgain } from "#portal/typed-again.ts";
+import type { Visit } from "#portal/visit.ts";
 
 const TYPE = new RegExp(EVENT_TYPE);
 const EVENTS_MAX = 8_192;

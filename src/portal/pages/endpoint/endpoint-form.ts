@@ -1,16 +1,16 @@
 /** The form of an endpoint's settings, and its page. */
-import type { JsonText } from "../../../api/in-process.ts";
-import type { Authentication } from "../../../lib/client/api-types.ts";
-import { type FieldProblem, type SignetError, validationFailed } from "../../../domain/errors.ts";
-import type { PortalOptions } from "../../context.ts";
-import { lineField } from "../../fields.ts";
-import { Form, Line } from "../../forms.ts";
-import { html, type Part } from "../../html.ts";
-import type { PageContent } from "../../layout.ts";
-import { formFields } from "../../parts.ts";
-import { fieldErrors, type FieldErrors, refused } from "../../problems.ts";
-import { addressAgain, textAgain } from "../../typed-again.ts";
-import type { Visit } from "../../visit.ts";
+import type { JsonText } from "#api/in-process.ts";
+import type { Authentication } from "#lib/client/api-types.ts";
+import { type FieldProblem, type SignetError, validationFailed } from "#domain/errors.ts";
+import type { PortalOptions } from "#portal/context.ts";
+import { lineField } from "#portal/fields.ts";
+import { Form, Line } from "#portal/forms.ts";
+import { html, type Part } from "#portal/html.ts";
+import type { PageContent } from "#portal/layout.ts";
+import { formFields } from "#portal/parts.ts";
+import { fieldErrors, type FieldErrors, refused } from "#portal/problems.ts";
+import { addressAgain, textAgain } from "#portal/typed-again.ts";
+import type { Visit } from "#portal/visit.ts";
 import {
   AUTHENTICATION_FIELDS,
   authenticationBody,

@@ -1,10 +1,10 @@
 /** Common parts of the pages for endpoints. */
-import { SHOWN_ENDPOINTS, SHOWN_HEALTH } from "../../../domain/shown-states.ts";
-import type { Endpoint } from "../../../lib/client/api-types.ts";
-import { html, type Part } from "../../html.ts";
-import { moment, shownBadge } from "../../parts.ts";
+import { SHOWN_ENDPOINTS, SHOWN_HEALTH } from "#domain/shown-states.ts";
+import type { Endpoint } from "#lib/client/api-types.ts";
+import { html, type Part } from "#portal/html.ts";
+import { moment, shownBadge } from "#portal/parts.ts";
 import { answerText } from "../delivery-parts.ts";
-import type { Visit } from "../../visit.ts";
+import type { Visit } from "#portal/visit.ts";
 
 export const ENDPOINTS = "/portal/endpoints";
 

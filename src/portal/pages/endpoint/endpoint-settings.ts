@@ -1,17 +1,17 @@
 /** Form fields and facts for the settings of an endpoint that have a field in domain/endpoint-settings.ts. */
 import { Type } from "typebox";
-import { JsonText } from "../../../api/in-process.ts";
-import { spliceMember } from "../../../http/raw-json.ts";
-import { createStrictJsonParser, type RawJson } from "../../../http/strict-json.ts";
-import type { Endpoint } from "../../../lib/client/api-types.ts";
-import { ENDPOINT_SETTINGS } from "../../../domain/endpoint-settings.ts";
-import type { FieldProblem } from "../../../domain/errors.ts";
-import { areaField, lineField } from "../../fields.ts";
-import { Line } from "../../forms.ts";
-import { html, type Html, type Part } from "../../html.ts";
-import type { FieldErrors } from "../../problems.ts";
-import { headersAgain, textAgain } from "../../typed-again.ts";
-import type { Visit } from "../../visit.ts";
+import { JsonText } from "#api/in-process.ts";
+import { spliceMember } from "#http/raw-json.ts";
+import { createStrictJsonParser, type RawJson } from "#http/strict-json.ts";
+import type { Endpoint } from "#lib/client/api-types.ts";
+import { ENDPOINT_SETTINGS } from "#domain/endpoint-settings.ts";
+import type { FieldProblem } from "#domain/errors.ts";
+import { areaField, lineField } from "#portal/fields.ts";
+import { Line } from "#portal/forms.ts";
+import { html, type Html, type Part } from "#portal/html.ts";
+import type { FieldErrors } from "#portal/problems.ts";
+import { headersAgain, textAgain } from "#portal/typed-again.ts";
+import type { Visit } from "#portal/visit.ts";
 
 /** More than the API accepts, so that the API's error is shown, not the form's. */
 const JSON_MAX = 16_384;

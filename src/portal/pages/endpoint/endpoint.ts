@@ -1,18 +1,18 @@
 /** One endpoint: its state, the next step, and all its actions. */
-import { DEAD_LETTER_DAYS } from "../../../domain/retry-schedule.ts";
+import { DEAD_LETTER_DAYS } from "#domain/retry-schedule.ts";
 import { Type } from "typebox";
-import { Closed, IdParams, OneOf } from "../../../http/common.ts";
-import type { SignetServer } from "../../../http/types.ts";
+import { Closed, IdParams, OneOf } from "#http/common.ts";
+import type { SignetServer } from "#http/types.ts";
 import type {
   AttemptError,
   Endpoint,
   EndpointSecretVersion,
   EndpointSecretVersions,
-} from "../../../lib/client/api-types.ts";
-import type { SignetError } from "../../../domain/errors.ts";
-import type { PortalParts } from "../../page-parts.ts";
-import { html, type Part } from "../../html.ts";
-import type { PageContent } from "../../layout.ts";
+} from "#lib/client/api-types.ts";
+import type { SignetError } from "#domain/errors.ts";
+import type { PortalParts } from "#portal/page-parts.ts";
+import { html, type Part } from "#portal/html.ts";
+import type { PageContent } from "#portal/layout.ts";
 import {
   badge,
   buttonForm,
@@ -23,9 +23,9 @@ import {
   temporalFact,
   textBlock,
   typedConfirmation,
-} from "../../parts.ts";
-import { workflowsOfUrl, workflowUrl } from "../../../temporal/views.ts";
-import type { Visit } from "../../visit.ts";
+} from "#portal/parts.ts";
+import { workflowsOfUrl, workflowUrl } from "#temporal/views.ts";
+import type { Visit } from "#portal/visit.ts";
 import { authenticationText } from "./endpoint-authentication.ts";
 import { failureText } from "../delivery-parts.ts";
 import { deliveriesSection, newestDeliveries } from "./endpoint-deliveries.ts";

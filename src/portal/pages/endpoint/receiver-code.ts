@@ -1,5 +1,5 @@
 /** Code of a receiver with the endpoint's secret filled in: for Node, Python and Go, and a signed request with curl. */
-import { html, type Html } from "../../html.ts";
+import { html, type Html } from "#portal/html.ts";
 
 interface Filled {
   readonly secret: string;

@@ -1,8 +1,8 @@
 /** How costs grow along each axis: three sizes, and the exponent of the power law through their costs. */
-import { EXPONENT_MAX, exponentOf, type Point } from "../../../support/growth.ts";
-import { messageOf } from "../../../../src/runtime/thrown.ts";
-import { withTimeout } from "../../command-line.ts";
-import { round } from "../../report/measurement.ts";
+import { EXPONENT_MAX, exponentOf, type Point } from "#test/support/growth.ts";
+import { messageOf } from "#runtime/thrown.ts";
+import { withTimeout } from "#test/bench/command-line.ts";
+import { round } from "#test/bench/report/measurement.ts";
 import type { Bench, Scenario } from "../bench.ts";
 import { credentials, edges, revocations, workers } from "./other-axes.ts";
 import { type AxisName, type Costs, type Promised, PROMISES } from "./promises.ts";

@@ -1,5 +1,5 @@
 /** The axes along which a deployment grows: what is measured on each, and how its cost is promised to grow. */
-import type { Growth } from "../../../support/growth.ts";
+import type { Growth } from "#test/support/growth.ts";
 
 export interface Promised {
   /** What one unit of the axis is. */

@@ -1,17 +1,17 @@
 /** The axes of deliveries: tenants, endpoints, payloads, and rows that are stored, wait, or have failed. */
 import { randomBytes } from "node:crypto";
 import { performance } from "node:perf_hooks";
-import { claimFirst } from "../../../../src/database/repositories/webhooks/claims.ts";
-import { matchEndpoints } from "../../../../src/database/repositories/webhooks/matches.ts";
-import { DAY_MS, newId, utcDay } from "../../../../src/domain/ids.ts";
-import { fillDeliveries } from "../../../support/many-rows.ts";
-import { withClient } from "../../environment/postgres.ts";
-import { accessToken, requestJson } from "../../environment/provision.ts";
-import type { TenantGroup, World } from "../../environment/world.ts";
-import { sum } from "../../measure/meter.ts";
-import { cpuSeconds } from "../../measure/process-tree.ts";
-import { median } from "../../measure/statistics.ts";
-import type { Measurement } from "../../report/measurement.ts";
+import { claimFirst } from "#database/repositories/webhooks/claims.ts";
+import { matchEndpoints } from "#database/repositories/webhooks/matches.ts";
+import { DAY_MS, newId, utcDay } from "#domain/ids.ts";
+import { fillDeliveries } from "#test/support/many-rows.ts";
+import { withClient } from "#test/bench/environment/postgres.ts";
+import { accessToken, requestJson } from "#test/bench/environment/provision.ts";
+import type { TenantGroup, World } from "#test/bench/environment/world.ts";
+import { sum } from "#test/bench/measure/meter.ts";
+import { cpuSeconds } from "#test/bench/measure/process-tree.ts";
+import { median } from "#test/bench/measure/statistics.ts";
+import type { Measurement } from "#test/bench/report/measurement.ts";
 import type { Bench } from "../bench.ts";
 import { fill, makeQueue, type Queue } from "../dead-letters.ts";
 import { fillHistory } from "../history.ts";

@@ -5,17 +5,17 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { type Agent, startAgent } from "../../../../src/cli/agent/agent.ts";
-import { type AgentAddress, parseAgentAddress } from "../../../../src/cli/agent/listen-address.ts";
-import { FileCredentialStore, parseCredential } from "../../../../src/lib/client/file-credential-store.ts";
-import { connect } from "../../../../src/lib/client/token-sources.ts";
-import { type TestRuntime, testRuntime } from "../../../support/client-runtime.ts";
+import { type Agent, startAgent } from "#cli/agent/agent.ts";
+import { type AgentAddress, parseAgentAddress } from "#cli/agent/listen-address.ts";
+import { FileCredentialStore, parseCredential } from "#lib/client/file-credential-store.ts";
+import { connect } from "#lib/client/token-sources.ts";
+import { type TestRuntime, testRuntime } from "#test/support/client-runtime.ts";
 import {
   CLIENT_ID,
   type RotatingServer,
   secretOf,
   startRotatingServer,
-} from "../../../support/rotating-server.ts";
+} from "#test/support/rotating-server.ts";
 
 const SECRET = "a-secret-between-the-agent-and-its-callers";
 

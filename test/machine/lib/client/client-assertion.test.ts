@@ -1,8 +1,8 @@
 /** Assertions of private_key_jwt in requests for tokens. */
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { SignetClient } from "../../../../src/lib/client/signet-client.ts";
-import { testRuntime } from "../../../support/client-runtime.ts";
-import { CLIENT_ID, type RotatingServer, startRotatingServer } from "../../../support/rotating-server.ts";
+import { SignetClient } from "#lib/client/signet-client.ts";
+import { testRuntime } from "#test/support/client-runtime.ts";
+import { CLIENT_ID, type RotatingServer, startRotatingServer } from "#test/support/rotating-server.ts";
 
 let server: RotatingServer;
 

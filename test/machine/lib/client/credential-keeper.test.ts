@@ -1,16 +1,16 @@
 /** A client's part in rotation: what it presents, what it stores, and what it does without a store. */
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { CredentialKeeper } from "../../../../src/lib/client/credential-keeper.ts";
-import type { CredentialStore } from "../../../../src/lib/client/credential-store.ts";
-import { connect } from "../../../../src/lib/client/token-sources.ts";
-import type { StoredCredential } from "../../../../src/lib/client/succession.ts";
-import { type TestRuntime, testRuntime } from "../../../support/client-runtime.ts";
+import { CredentialKeeper } from "#lib/client/credential-keeper.ts";
+import type { CredentialStore } from "#lib/client/credential-store.ts";
+import { connect } from "#lib/client/token-sources.ts";
+import type { StoredCredential } from "#lib/client/succession.ts";
+import { type TestRuntime, testRuntime } from "#test/support/client-runtime.ts";
 import {
   CLIENT_ID,
   type RotatingServer,
   secretOf,
   startRotatingServer,
-} from "../../../support/rotating-server.ts";
+} from "#test/support/rotating-server.ts";
 
 let server: RotatingServer;
 let runtime: TestRuntime;

@@ -4,9 +4,9 @@ import type { AddressInfo } from "node:net";
 import { text } from "node:stream/consumers";
 import type { TLSSocket } from "node:tls";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { createTlsFetch, type TlsMaterial } from "../../../../src/lib/client/tls-fetch.ts";
-import { clientPair, newRoot, today } from "../../../support/certificates.ts";
-import { testRuntime } from "../../../support/client-runtime.ts";
+import { createTlsFetch, type TlsMaterial } from "#lib/client/tls-fetch.ts";
+import { clientPair, newRoot, today } from "#test/support/certificates.ts";
+import { testRuntime } from "#test/support/client-runtime.ts";
 
 const root = await newRoot();
 const material = { ...(await clientPair(root, { subject: "CN=first" })), ca: root.cert };

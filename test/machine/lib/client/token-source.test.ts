@@ -1,15 +1,15 @@
 /** How the client gets, keeps and renews access tokens, against a token endpoint on a real socket. */
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { SignetClient, type SignetClientOptions } from "../../../../src/lib/client/signet-client.ts";
-import { connect } from "../../../../src/lib/client/token-sources.ts";
-import { type TestRuntime, testRuntime } from "../../../support/client-runtime.ts";
-import { eventually } from "../../../support/eventually.ts";
+import { SignetClient, type SignetClientOptions } from "#lib/client/signet-client.ts";
+import { connect } from "#lib/client/token-sources.ts";
+import { type TestRuntime, testRuntime } from "#test/support/client-runtime.ts";
+import { eventually } from "#test/support/eventually.ts";
 import {
   CLIENT_ID,
   type RotatingServer,
   secretOf,
   startRotatingServer,
-} from "../../../support/rotating-server.ts";
+} from "#test/support/rotating-server.ts";
 
 const MINUTE = 60_000;
 const UNAVAILABLE = { kind: "answer", status: 503, body: { code: "UNAVAILABLE" } } as const;

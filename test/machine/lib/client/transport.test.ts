@@ -1,15 +1,15 @@
 /** API calls carry a token, are retried where that is safe, and never show a secret in an error. */
 import { inspect } from "node:util";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { SignetApiError } from "../../../../src/lib/client/errors.ts";
-import { SignetClient, type SignetClientOptions } from "../../../../src/lib/client/signet-client.ts";
-import { type TestRuntime, testRuntime } from "../../../support/client-runtime.ts";
+import { SignetApiError } from "#lib/client/errors.ts";
+import { SignetClient, type SignetClientOptions } from "#lib/client/signet-client.ts";
+import { type TestRuntime, testRuntime } from "#test/support/client-runtime.ts";
 import {
   CLIENT_ID,
   type RotatingServer,
   secretOf,
   startRotatingServer,
-} from "../../../support/rotating-server.ts";
+} from "#test/support/rotating-server.ts";
 
 const EVENT = { type: "inference.completed", data: { run: 7 } };
 const ENDPOINT = { url: "https://example.com/hook", events: ["*"] };

@@ -24,9 +24,9 @@ import {
   webhookHandler,
   webhookListener,
   webhookPlugin,
-} from "../../../../src/lib/receiver/index.ts";
-import { delivery, NOW_MS, SECRET } from "../../../support/library-delivery.ts";
-import { ISSUER, type SecurityEvents, securityEvents, STREAM } from "../../../support/security-events.ts";
+} from "#lib/receiver/index.ts";
+import { delivery, NOW_MS, SECRET } from "#test/support/library-delivery.ts";
+import { ISSUER, type SecurityEvents, securityEvents, STREAM } from "#test/support/security-events.ts";
 import {
   type Answered,
   answerOf,
@@ -38,7 +38,7 @@ import {
   restEvent,
   type Sent,
   text,
-} from "../../../support/serverless-events.ts";
+} from "#test/support/serverless-events.ts";
 
 type Send = (request: Sent) => Promise<Answered>;
 

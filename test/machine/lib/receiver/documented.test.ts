@@ -12,10 +12,10 @@ import {
   onAzure,
   onGoogle,
   onLambda,
-} from "../../../../docs/examples/receiver-platforms.ts";
-import type { WebhookEvent } from "../../../../src/lib/receiver/index.ts";
-import { delivery, SECRET } from "../../../support/library-delivery.ts";
-import { type Answered, answerOf, base64, httpEvent, type Sent } from "../../../support/serverless-events.ts";
+} from "#docs/examples/receiver-platforms.ts";
+import type { WebhookEvent } from "#lib/receiver/index.ts";
+import { delivery, SECRET } from "#test/support/library-delivery.ts";
+import { type Answered, answerOf, base64, httpEvent, type Sent } from "#test/support/serverless-events.ts";
 
 type Send = (sent: Sent) => Promise<Answered>;
 type OnEvent = (event: WebhookEvent) => Promise<void>;

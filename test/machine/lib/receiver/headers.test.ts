@@ -1,8 +1,8 @@
 /** The time that reading a hostile sender's headers takes. */
 import { expect, it } from "vitest";
-import { VerificationError } from "../../../../src/lib/receiver/errors.ts";
-import { readSignedHeaders } from "../../../../src/lib/receiver/headers.ts";
-import { delivery } from "../../../support/library-delivery.ts";
+import { VerificationError } from "#lib/receiver/errors.ts";
+import { readSignedHeaders } from "#lib/receiver/headers.ts";
+import { delivery } from "#test/support/library-delivery.ts";
 
 const SIGNED = delivery().headers;
 

@@ -2,9 +2,9 @@
 import { createServer, request as httpRequest, type RequestListener } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterEach, expect, it } from "vitest";
-import { webhookListener } from "../../../../src/lib/receiver/node-http.ts";
-import type { ReceiverOptions } from "../../../../src/lib/receiver/receive.ts";
-import { delivery, NOW_MS, SECRET } from "../../../support/library-delivery.ts";
+import { webhookListener } from "#lib/receiver/node-http.ts";
+import type { ReceiverOptions } from "#lib/receiver/receive.ts";
+import { delivery, NOW_MS, SECRET } from "#test/support/library-delivery.ts";
 
 const servers: { close(): void; closeAllConnections(): void }[] = [];
 afterEach(() => {

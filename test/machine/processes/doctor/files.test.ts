@@ -1,8 +1,8 @@
 /** `signet doctor` reads the files in the settings as the processes do. */
 import { afterAll, expect, test } from "vitest";
-import { type Environment, loadConfig } from "../../../../src/config/config.ts";
-import { examineFiles } from "../../../../src/processes/doctor/files.ts";
-import { certificateFiles, newRoot, serverPair } from "../../../support/certificates.ts";
+import { type Environment, loadConfig } from "#config/config.ts";
+import { examineFiles } from "#processes/doctor/files.ts";
+import { certificateFiles, newRoot, serverPair } from "#test/support/certificates.ts";
 
 const files = certificateFiles();
 afterAll(files.remove);

@@ -1,6 +1,6 @@
 import { lookup } from "node:dns/promises";
 import { expect, test } from "vitest";
-import { examine } from "../../../../src/processes/doctor/checks.ts";
+import { examine } from "#processes/doctor/checks.ts";
 
 test("signet doctor resolves any number of names with the machine's resolver", async () => {
   const names = ["localhost", "localhost", "localhost"];

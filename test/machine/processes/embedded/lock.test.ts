@@ -3,8 +3,8 @@ import { mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, it } from "vitest";
-import { lockHome } from "../../../../src/processes/embedded/lock.ts";
-import { processIdentity } from "../../../../src/processes/embedded/process-identity.ts";
+import { lockHome } from "#processes/embedded/lock.ts";
+import { processIdentity } from "#processes/embedded/process-identity.ts";
 
 let home: string;
 

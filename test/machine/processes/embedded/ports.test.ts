@@ -1,7 +1,7 @@
 import { once } from "node:events";
 import { type AddressInfo, createServer } from "node:net";
 import { expect, it } from "vitest";
-import { isListening, isPortFree, requireFreePort } from "../../../../src/processes/embedded/ports.ts";
+import { isListening, isPortFree, requireFreePort } from "#processes/embedded/ports.ts";
 
 it("a port in use is reported with its setting, and is free again once released", async () => {
   const server = createServer().listen(0, "127.0.0.1");

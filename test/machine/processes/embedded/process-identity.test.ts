@@ -1,11 +1,7 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { expect, it } from "vitest";
-import {
-  commandLine,
-  isRunning,
-  processIdentity,
-} from "../../../../src/processes/embedded/process-identity.ts";
+import { commandLine, isRunning, processIdentity } from "#processes/embedded/process-identity.ts";
 
 it("an identity stays the same while its process runs, and ends with it", async () => {
   const child = spawn(process.execPath, ["-e", "process.stdin.resume(); console.log()", "marker"]);

@@ -8,13 +8,13 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { promisify } from "node:util";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { isRunning } from "../../../../src/processes/embedded/process-identity.ts";
-import { resolveTemporalBinary } from "../../../../src/processes/embedded/temporal-binary.ts";
+import { isRunning } from "#processes/embedded/process-identity.ts";
+import { resolveTemporalBinary } from "#processes/embedded/temporal-binary.ts";
 import {
   OFFICIAL_RELEASE,
   releasePlatform,
   type TemporalRelease,
-} from "../../../../src/processes/embedded/temporal-download.ts";
+} from "#processes/embedded/temporal-download.ts";
 
 const run = promisify(execFile);
 const RECENT = "temporal version 1.9.1 (Server 1.32.0, UI 2.54.1)";

@@ -1,8 +1,8 @@
 import { randomBytes, randomUUID } from "node:crypto";
 import { describe, expect, test } from "vitest";
-import { compileSchema, schemaProblems } from "../../../../src/webhooks/event-types/schema-validator.ts";
-import { parseExactJson } from "../../../../src/domain/decimal.ts";
-import { cpuMs } from "../../../support/cpu-time.ts";
+import { compileSchema, schemaProblems } from "#webhooks/event-types/schema-validator.ts";
+import { parseExactJson } from "#domain/decimal.ts";
+import { cpuMs } from "#test/support/cpu-time.ts";
 
 /** CPU time. Stalls take tens of milliseconds. */
 const STALL_MAX_MS = 2_000;

@@ -1,19 +1,14 @@
 import { X509Certificate } from "node:crypto";
 import { property, assert as hold, uint8Array } from "fast-check";
 import { beforeAll, describe, expect, onTestFinished, test, vi } from "vitest";
-import type { Authority } from "../../../../src/http/mutual-tls/authority.ts";
-import {
-  findPaths,
-  leafProblem,
-  pathProblem,
-  timeProblem,
-} from "../../../../src/http/mutual-tls/certificate-chain.ts";
-import { certificateExtensions, pathLengthOf } from "../../../../src/http/mutual-tls/der.ts";
-import { isWeakCertificate } from "../../../../src/http/mutual-tls/certificate-strength.ts";
-import { readTrustAnchors } from "../../../../src/http/mutual-tls/trust.ts";
-import { certificateFiles, clientPair, newRoot, today } from "../../../support/certificates.ts";
-import { CLIENT_AUTH, make } from "../../../support/made-certificates.ts";
-import { issueWith, selfSigned, type WeakRequest } from "../../../support/weak-certificates.ts";
+import type { Authority } from "#http/mutual-tls/authority.ts";
+import { findPaths, leafProblem, pathProblem, timeProblem } from "#http/mutual-tls/certificate-chain.ts";
+import { certificateExtensions, pathLengthOf } from "#http/mutual-tls/der.ts";
+import { isWeakCertificate } from "#http/mutual-tls/certificate-strength.ts";
+import { readTrustAnchors } from "#http/mutual-tls/trust.ts";
+import { certificateFiles, clientPair, newRoot, today } from "#test/support/certificates.ts";
+import { CLIENT_AUTH, make } from "#test/support/made-certificates.ts";
+import { issueWith, selfSigned, type WeakRequest } from "#test/support/weak-certificates.ts";
 
 const open = ({ cert }: { readonly cert: string }) => new X509Certificate(cert);
 

@@ -1,9 +1,9 @@
 /** Judgements under changing authorities, and over time. */
 import { X509Certificate } from "node:crypto";
 import { expect, onTestFinished, test, vi } from "vitest";
-import { createCertificateJudge } from "../../../../src/http/mutual-tls/certificate-judge.ts";
-import type { TrustAnchors } from "../../../../src/http/mutual-tls/trust.ts";
-import { authority, client, type Made, root } from "../../../support/made-certificates.ts";
+import { createCertificateJudge } from "#http/mutual-tls/certificate-judge.ts";
+import type { TrustAnchors } from "#http/mutual-tls/trust.ts";
+import { authority, client, type Made, root } from "#test/support/made-certificates.ts";
 
 const HOUR_MS = 3_600_000;
 const open = ({ cert }: Made) => new X509Certificate(cert);

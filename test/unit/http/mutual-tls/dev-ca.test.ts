@@ -3,10 +3,10 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from "node:f
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { runCommandLine } from "../../../../src/cli/program.ts";
-import { loadOperatorSettings } from "../../../../src/config/config.ts";
-import { openDevelopmentCa } from "../../../../src/http/mutual-tls/dev-ca.ts";
-import { readTrustAnchors } from "../../../../src/http/mutual-tls/trust.ts";
+import { runCommandLine } from "#cli/program.ts";
+import { loadOperatorSettings } from "#config/config.ts";
+import { openDevelopmentCa } from "#http/mutual-tls/dev-ca.ts";
+import { readTrustAnchors } from "#http/mutual-tls/trust.ts";
 
 const DAY_MS = 86_400_000;
 let home: string;

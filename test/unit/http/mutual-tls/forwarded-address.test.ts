@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import { addressSet } from "../../../../src/runtime/address-set.ts";
-import { forwardedAddress, plainAddress } from "../../../../src/http/mutual-tls/forwarded-address.ts";
+import { addressSet } from "#runtime/address-set.ts";
+import { forwardedAddress, plainAddress } from "#http/mutual-tls/forwarded-address.ts";
 
 const trusted = addressSet(["10.0.0.0/8", "2001:db8::/32"]);
 const PEER = "10.0.0.1";

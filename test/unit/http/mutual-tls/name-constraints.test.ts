@@ -2,7 +2,7 @@
 import { X509Certificate } from "node:crypto";
 import { constantFrom, nat, property, assert as hold } from "fast-check";
 import { expect, test } from "vitest";
-import { keepsNameConstraints } from "../../../../src/http/mutual-tls/name-constraints.ts";
+import { keepsNameConstraints } from "#http/mutual-tls/name-constraints.ts";
 import {
   authority,
   client,
@@ -11,7 +11,7 @@ import {
   type Made,
   type Recipe,
   root,
-} from "../../../support/made-certificates.ts";
+} from "#test/support/made-certificates.ts";
 
 const open = ({ cert }: Made): Buffer => new X509Certificate(cert).raw;
 /** `O=…` as a directory name, in a string type. */

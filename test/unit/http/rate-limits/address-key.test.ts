@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { addressKey, networksOf } from "../../../../src/http/rate-limits/address-key.ts";
+import { addressKey, networksOf } from "#http/rate-limits/address-key.ts";
 
 test.each([
   ["192.0.2.7", "192.0.2.7"],

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { createPublicRate } from "../../../../src/http/rate-limits/public-rate.ts";
+import { createPublicRate } from "#http/rate-limits/public-rate.ts";
 
 test("a long response counts as one request per 256 KiB, and the address may owe requests", () => {
   let nowMs = 0;

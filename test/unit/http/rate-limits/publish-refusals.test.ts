@@ -1,8 +1,8 @@
 import { Writable } from "node:stream";
 import { expect, test } from "vitest";
-import { isRefusal, publishRefusals } from "../../../../src/http/rate-limits/publish-refusals.ts";
-import { createLogger } from "../../../../src/observability/logger.ts";
-import { metrics } from "../../../../src/observability/metrics.ts";
+import { isRefusal, publishRefusals } from "#http/rate-limits/publish-refusals.ts";
+import { createLogger } from "#observability/logger.ts";
+import { metrics } from "#observability/metrics.ts";
 
 /** Notes events of which some are refused, and some are wrong. */
 function publish(tenantId: string, events: number, refused: number): void {

@@ -1,8 +1,8 @@
 import { describe, expect, test } from "vitest";
-import { networksOf } from "../../../../src/http/rate-limits/address-key.ts";
-import { FailureLimiter } from "../../../../src/http/rate-limits/failure-limiter.ts";
-import { FruitlessLookups } from "../../../../src/http/rate-limits/fruitless-lookups.ts";
-import { NarrowGate } from "../../../../src/http/rate-limits/narrow-gate.ts";
+import { networksOf } from "#http/rate-limits/address-key.ts";
+import { FailureLimiter } from "#http/rate-limits/failure-limiter.ts";
+import { FruitlessLookups } from "#http/rate-limits/fruitless-lookups.ts";
+import { NarrowGate } from "#http/rate-limits/narrow-gate.ts";
 
 describe("checks beyond a limit", () => {
   const narrow = (): NarrowGate => new NarrowGate("token_failures");

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import { createTenantPolicies, POLICY_LIFE_MS } from "../../../../src/http/rate-limits/tenant-policies.ts";
-import { SimulatedTime } from "../../../support/simulated-time.ts";
+import { createTenantPolicies, POLICY_LIFE_MS } from "#http/rate-limits/tenant-policies.ts";
+import { SimulatedTime } from "#test/support/simulated-time.ts";
 
 const time = new SimulatedTime();
 

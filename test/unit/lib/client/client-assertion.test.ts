@@ -2,9 +2,9 @@
 import { generateKeyPairSync, type KeyObject } from "node:crypto";
 import { jwtVerify } from "jose";
 import { expect, test } from "vitest";
-import { privateKeyAssertion } from "../../../../src/lib/client/client-assertion.ts";
-import { testRuntime } from "../../../support/client-runtime.ts";
-import { CLIENT_ID } from "../../../support/rotating-server.ts";
+import { privateKeyAssertion } from "#lib/client/client-assertion.ts";
+import { testRuntime } from "#test/support/client-runtime.ts";
+import { CLIENT_ID } from "#test/support/rotating-server.ts";
 
 const AUDIENCE = "https://api.example.com";
 

@@ -16,9 +16,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { inspect } from "node:util";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { FileCredentialStore } from "../../../../src/lib/client/file-credential-store.ts";
-import type { Warning } from "../../../../src/lib/client/runtime.ts";
-import { secretOf } from "../../../support/rotating-server.ts";
+import { FileCredentialStore } from "#lib/client/file-credential-store.ts";
+import type { Warning } from "#lib/client/runtime.ts";
+import { secretOf } from "#test/support/rotating-server.ts";
 
 const CREDENTIAL = {
   clientId: "cl_1",

@@ -1,6 +1,6 @@
 /** JSON is sent and read exactly as written. */
 import { describe, expect, test } from "vitest";
-import { parseWithRaw, RawJson, stringifyWithRaw } from "../../../../src/lib/client/raw-json.ts";
+import { parseWithRaw, RawJson, stringifyWithRaw } from "#lib/client/raw-json.ts";
 
 const TEXT = '{"a":9007199254740993, "b":1.0,\n"z":[1e400,-0],"a2":"1.0"}';
 

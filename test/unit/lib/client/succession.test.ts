@@ -1,7 +1,7 @@
 /** A secret and its successors, in any order in which processes store them. */
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { type StoredCredential, withAccepted, withSuccessor } from "../../../../src/lib/client/succession.ts";
+import { type StoredCredential, withAccepted, withSuccessor } from "#lib/client/succession.ts";
 
 const secret = (version: number) => `secret-${version}`;
 const successor = (version: number) => ({ secret: secret(version), version });

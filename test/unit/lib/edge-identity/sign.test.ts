@@ -2,7 +2,7 @@
 import { createHmac, createSecretKey } from "node:crypto";
 import { assert, oneof, property, string, uint8Array } from "fast-check";
 import { expect, test } from "vitest";
-import { createHexMac, createIdentitySigner } from "../../../../src/lib/edge-identity/sign.ts";
+import { createHexMac, createIdentitySigner } from "#lib/edge-identity/sign.ts";
 
 const macOf = (key: Uint8Array, text: string) => createHexMac(createSecretKey(key))(text);
 

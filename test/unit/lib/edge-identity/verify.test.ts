@@ -1,11 +1,8 @@
 /** An upstream trusts only the edge, for this request and only now. */
 import { createHmac, createSecretKey, randomBytes } from "node:crypto";
 import { expect, test } from "vitest";
-import { createIdentitySigner } from "../../../../src/lib/edge-identity/sign.ts";
-import {
-  createEdgeIdentityVerifier,
-  type EdgeIdentityError,
-} from "../../../../src/lib/edge-identity/verify.ts";
+import { createIdentitySigner } from "#lib/edge-identity/sign.ts";
+import { createEdgeIdentityVerifier, type EdgeIdentityError } from "#lib/edge-identity/verify.ts";
 
 const NOW = 1_763_650_000;
 const KEY = randomBytes(32).toString("base64");

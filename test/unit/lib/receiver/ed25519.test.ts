@@ -1,10 +1,10 @@
 import { createPublicKey, verify as verifyBytes } from "node:crypto";
 import { Webhook } from "standardwebhooks";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { createSigner } from "../../../../src/webhooks/sending/signer.ts";
-import { publicKeyOf, signAsymmetric, verifyAsymmetric } from "../../../../src/lib/receiver/ed25519.ts";
-import { generateSecret } from "../../../../src/lib/receiver/secret.ts";
-import { verify } from "../../../../src/lib/receiver/verify.ts";
+import { createSigner } from "#webhooks/sending/signer.ts";
+import { publicKeyOf, signAsymmetric, verifyAsymmetric } from "#lib/receiver/ed25519.ts";
+import { generateSecret } from "#lib/receiver/secret.ts";
+import { verify } from "#lib/receiver/verify.ts";
 
 /** RFC 8032, 7.1, test 2: a message of one byte. */
 const RFC_SEED = Buffer.from("4ccd089b28ff96da9db6c346ec114e0f5b8a319f35aba624da8cf6ed4fb8a6fb", "hex");

@@ -1,10 +1,10 @@
 /** The signature parser against arbitrary input. */
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { VerificationError } from "../../../../src/lib/receiver/errors.ts";
-import { signDelivery } from "../../../../src/lib/receiver/sign.ts";
-import { verify, type VerifyInput } from "../../../../src/lib/receiver/verify.ts";
-import { cases } from "../../../support/properties.ts";
+import { VerificationError } from "#lib/receiver/errors.ts";
+import { signDelivery } from "#lib/receiver/sign.ts";
+import { verify, type VerifyInput } from "#lib/receiver/verify.ts";
+import { cases } from "#test/support/properties.ts";
 
 const NOW_SECONDS = 1_763_650_000;
 const ID = "evt_01k9x3c5a8w2d4f6h7j8k9mnpq";

@@ -1,14 +1,10 @@
 /** A receiver's responses, and the events it processes: each once, and none lost. */
 import { describe, expect, it, vi } from "vitest";
-import { VerificationError } from "../../../../src/lib/receiver/errors.ts";
-import {
-  createReceiver,
-  type ReceiverOptions,
-  type WebhookEvent,
-} from "../../../../src/lib/receiver/receive.ts";
-import { MemoryReplayStore } from "../../../../src/lib/receiver/replay-store.ts";
-import { verify } from "../../../../src/lib/receiver/verify.ts";
-import { delivery, NOW_MS, SECRET, signedHeaders } from "../../../support/library-delivery.ts";
+import { VerificationError } from "#lib/receiver/errors.ts";
+import { createReceiver, type ReceiverOptions, type WebhookEvent } from "#lib/receiver/receive.ts";
+import { MemoryReplayStore } from "#lib/receiver/replay-store.ts";
+import { verify } from "#lib/receiver/verify.ts";
+import { delivery, NOW_MS, SECRET, signedHeaders } from "#test/support/library-delivery.ts";
 
 function receiver(options: Partial<ReceiverOptions> = {}) {
   const events: WebhookEvent[] = [];

@@ -2,9 +2,9 @@ import { randomBytes } from "node:crypto";
 import * as fc from "fast-check";
 import { Webhook } from "standardwebhooks";
 import { afterEach, describe, expect, it, vi } from "vitest";
-import { decodeSecret, generateSecret } from "../../../../src/lib/receiver/secret.ts";
-import { signDelivery } from "../../../../src/lib/receiver/sign.ts";
-import vectors from "../../../support/vectors/signatures.json" with { type: "json" };
+import { decodeSecret, generateSecret } from "#lib/receiver/secret.ts";
+import { signDelivery } from "#lib/receiver/sign.ts";
+import vectors from "#test/support/vectors/signatures.json" with { type: "json" };
 
 const secret = generateSecret(randomBytes);
 

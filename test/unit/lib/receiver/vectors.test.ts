@@ -1,12 +1,12 @@
 /** Our library gives the expected result for each of the shared vectors. */
 import { Ajv2020 } from "ajv/dist/2020.js";
 import { describe, expect, it } from "vitest";
-import { VerificationError } from "../../../../src/lib/receiver/errors.ts";
-import { verify } from "../../../../src/lib/receiver/verify.ts";
-import { webhookSignatures } from "../../../vectors/cases.ts";
-import type { RefusalCode, Vector } from "../../../vectors/draft.ts";
-import schema from "../../../vectors/webhook-signatures.schema.json" with { type: "json" };
-import written from "../../../vectors/webhook-signatures.json" with { type: "json" };
+import { VerificationError } from "#lib/receiver/errors.ts";
+import { verify } from "#lib/receiver/verify.ts";
+import { webhookSignatures } from "#test/vectors/cases.ts";
+import type { RefusalCode, Vector } from "#test/vectors/draft.ts";
+import schema from "#test/vectors/webhook-signatures.schema.json" with { type: "json" };
+import written from "#test/vectors/webhook-signatures.json" with { type: "json" };
 
 const file = webhookSignatures();
 

@@ -1,12 +1,12 @@
 import { randomBytes } from "node:crypto";
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { VerificationError } from "../../../../src/lib/receiver/errors.ts";
-import type { HeaderSource } from "../../../../src/lib/receiver/headers.ts";
-import { generateSecret } from "../../../../src/lib/receiver/secret.ts";
-import { signDelivery } from "../../../../src/lib/receiver/sign.ts";
-import { verify } from "../../../../src/lib/receiver/verify.ts";
-import vectors from "../../../support/vectors/signatures.json" with { type: "json" };
+import { VerificationError } from "#lib/receiver/errors.ts";
+import type { HeaderSource } from "#lib/receiver/headers.ts";
+import { generateSecret } from "#lib/receiver/secret.ts";
+import { signDelivery } from "#lib/receiver/sign.ts";
+import { verify } from "#lib/receiver/verify.ts";
+import vectors from "#test/support/vectors/signatures.json" with { type: "json" };
 
 interface Vector {
   readonly name: string;

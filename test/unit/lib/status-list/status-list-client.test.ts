@@ -2,7 +2,7 @@
 import { generateKeyPairSync, randomBytes, sign } from "node:crypto";
 import { deflateSync } from "node:zlib";
 import { beforeEach, describe, expect, test } from "vitest";
-import { StatusListClient, StatusListError } from "../../../../src/lib/status-list/index.ts";
+import { StatusListClient, StatusListError } from "#lib/status-list/index.ts";
 
 const ISSUER = "https://issuer.example";
 const URI = `${ISSUER}/.well-known/status-lists/stl_1`;

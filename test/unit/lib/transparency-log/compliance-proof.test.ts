@@ -5,18 +5,14 @@ import {
   ComplianceProofError,
   type VerifiedEntry,
   verifyEntry,
-} from "../../../../src/lib/transparency-log/compliance-proof.ts";
-import { leafHash } from "../../../../src/lib/transparency-log/node-crypto.ts";
-import { VerifierKeyError } from "../../../../src/lib/transparency-log/signed-note.ts";
-import {
-  createCheckpointKey,
-  formatVerifierKey,
-  noteKeyId,
-} from "../../../../src/compliance/checkpoint-key.ts";
-import { consistencyRanges, inclusionRanges } from "../../../../src/compliance/merkle.ts";
-import { ability } from "../../../../src/portal/browser/web-crypto.ts";
-import { grow, hashesOf } from "../../../support/merkle-vectors.ts";
-import { CRYPTOS } from "../../../support/proof-crypto.ts";
+} from "#lib/transparency-log/compliance-proof.ts";
+import { leafHash } from "#lib/transparency-log/node-crypto.ts";
+import { VerifierKeyError } from "#lib/transparency-log/signed-note.ts";
+import { createCheckpointKey, formatVerifierKey, noteKeyId } from "#compliance/checkpoint-key.ts";
+import { consistencyRanges, inclusionRanges } from "#compliance/merkle.ts";
+import { ability } from "#portal/browser/web-crypto.ts";
+import { grow, hashesOf } from "#test/support/merkle-vectors.ts";
+import { CRYPTOS } from "#test/support/proof-crypto.ts";
 
 interface ProofAnswer {
   readonly entry: string;

@@ -1,15 +1,15 @@
 import { generateKeyPairSync, sign } from "node:crypto";
 import { describe, expect, test } from "vitest";
-import { formatVerifierKey, noteKeyId } from "../../../../src/compliance/checkpoint-key.ts";
-import { NODE_CRYPTO } from "../../../../src/lib/transparency-log/node-crypto.ts";
+import { formatVerifierKey, noteKeyId } from "#compliance/checkpoint-key.ts";
+import { NODE_CRYPTO } from "#lib/transparency-log/node-crypto.ts";
 import {
   NoteError,
   openCheckpoint,
   openNote,
   parseVerifierKey,
   VerifierKeyError,
-} from "../../../../src/lib/transparency-log/signed-note.ts";
-import { CRYPTOS } from "../../../support/proof-crypto.ts";
+} from "#lib/transparency-log/signed-note.ts";
+import { CRYPTOS } from "#test/support/proof-crypto.ts";
 
 /** The example of c2sp.org/signed-note. */
 const SPECIFIED_KEY = "example.com/foo+530d903a+AekyeRrm56hApGFkyQR4ZCbV54Id2LKaANYcrnKv3U2k";

@@ -1,6 +1,6 @@
 /** The demo's calls wait while the started processes cannot know of revocations, but not for ever. */
 import { describe, expect, test } from "vitest";
-import { patientFetch } from "../../../../src/processes/demo/patient-fetch.ts";
+import { patientFetch } from "#processes/demo/patient-fetch.ts";
 
 const STALE = { status: 503, body: '{"code":"REVOCATION_STALE"}' };
 const BUSY = { status: 503, body: '{"code":"UNAVAILABLE"}' };

@@ -1,6 +1,6 @@
 /** Name resolution in `signet doctor`. */
 import { expect, test } from "vitest";
-import { examine } from "../../../../src/processes/doctor/checks.ts";
+import { examine } from "#processes/doctor/checks.ts";
 
 test("an unresolvable name in the settings is reported, whatever else fails", async () => {
   const resolve = async (name: string): Promise<void> => {

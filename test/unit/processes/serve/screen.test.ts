@@ -1,7 +1,7 @@
 /** What `npm start` shows, on a terminal and in a file. */
 import { expect, test, vi } from "vitest";
-import { painter } from "../../../../src/cli/colours.ts";
-import { createScreen, type StartScreen } from "../../../../src/processes/serve/screen.ts";
+import { painter } from "#cli/colours.ts";
+import { createScreen, type StartScreen } from "#processes/serve/screen.ts";
 
 /** Returns the lines that a terminal shows after the output. */
 function terminalLines(output: string): string[] {

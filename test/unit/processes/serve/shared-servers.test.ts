@@ -2,7 +2,7 @@ import { mkdtemp, rm, stat } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { sharedServers, shareServers } from "../../../../src/processes/serve/shared-servers.ts";
+import { sharedServers, shareServers } from "#processes/serve/shared-servers.ts";
 
 const SERVERS = {
   databaseUrl: "postgres://signet:secret@127.0.0.1:1/signet",

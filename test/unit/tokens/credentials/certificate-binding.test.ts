@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import { isRegisteredCertificate } from "../../../../src/tokens/credentials/certificate-binding.ts";
-import { subjectAlternativeNames } from "../../../../src/http/mutual-tls/client-certificate.ts";
+import { isRegisteredCertificate } from "#tokens/credentials/certificate-binding.ts";
+import { subjectAlternativeNames } from "#http/mutual-tls/client-certificate.ts";
 
 const ID = "spiffe://service.example/tenant/t/client/c";
 const certificate = {

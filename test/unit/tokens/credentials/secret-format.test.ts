@@ -8,7 +8,7 @@ import {
   isClientSecret,
   newClientId,
   newClientSecret,
-} from "../../../../src/tokens/credentials/secret-format.ts";
+} from "#tokens/credentials/secret-format.ts";
 
 const BASE62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 

@@ -1,9 +1,9 @@
 /** Only the holder of the previous secret can read a successor. */
 import { createDecipheriv, hkdfSync, randomBytes } from "node:crypto";
 import { describe, expect, test } from "vitest";
-import { newClientSecret } from "../../../../src/tokens/credentials/secret-format.ts";
-import { unwrapSuccessor, wrapSuccessor } from "../../../../src/tokens/credentials/successor.ts";
-import { createPepper } from "../../../../src/crypto/pepper.ts";
+import { newClientSecret } from "#tokens/credentials/secret-format.ts";
+import { unwrapSuccessor, wrapSuccessor } from "#tokens/credentials/successor.ts";
+import { createPepper } from "#crypto/pepper.ts";
 
 const pepperKey = randomBytes(32);
 const pepper = createPepper(pepperKey);

@@ -1,8 +1,8 @@
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { describe, expect, test } from "vitest";
-import type { Identity } from "../../../../src/domain/identity.ts";
-import type { SignetError } from "../../../../src/domain/errors.ts";
-import { createAdmission, createScopeGuard } from "../../../../src/tokens/guards/authentication.ts";
+import type { Identity } from "#domain/identity.ts";
+import type { SignetError } from "#domain/errors.ts";
+import { createAdmission, createScopeGuard } from "#tokens/guards/authentication.ts";
 
 const THUMBPRINT = "A4DtL2JmUMhAsvJj5tKyn64SqzmuXbMrJa0n761y5v0";
 const IDENTITY: Identity = {

@@ -1,12 +1,12 @@
 /** What leaked is recognized by its form, and errors never repeat it. */
 import { createHash, randomBytes } from "node:crypto";
 import { describe, expect, it } from "vitest";
-import type { SignetError } from "../../../../src/domain/errors.ts";
-import { newId } from "../../../../src/domain/ids.ts";
-import { generateSecret } from "../../../../src/lib/receiver/secret.ts";
-import { newClientId, newClientSecret } from "../../../../src/tokens/credentials/secret-format.ts";
-import { type LeakKind, recognizeLeak } from "../../../../src/tokens/leaks/recognize-leak.ts";
-import { newOperatorToken } from "../../../../src/tokens/operators/token-format.ts";
+import type { SignetError } from "#domain/errors.ts";
+import { newId } from "#domain/ids.ts";
+import { generateSecret } from "#lib/receiver/secret.ts";
+import { newClientId, newClientSecret } from "#tokens/credentials/secret-format.ts";
+import { type LeakKind, recognizeLeak } from "#tokens/leaks/recognize-leak.ts";
+import { newOperatorToken } from "#tokens/operators/token-format.ts";
 
 const digest = createHash("sha256").update("certificate").digest();
 const hex = digest.toString("hex");

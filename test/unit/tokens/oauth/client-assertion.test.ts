@@ -2,9 +2,9 @@
 import { generateKeyPairSync } from "node:crypto";
 import { SignJWT } from "jose";
 import { expect, test } from "vitest";
-import type { ClientRecord } from "../../../../src/database/repositories/tokens/clients.ts";
-import type { UsedAssertion } from "../../../../src/database/repositories/tokens/workload-credentials.ts";
-import { createAssertionVerifier } from "../../../../src/tokens/oauth/client-assertion.ts";
+import type { ClientRecord } from "#database/repositories/tokens/clients.ts";
+import type { UsedAssertion } from "#database/repositories/tokens/workload-credentials.ts";
+import { createAssertionVerifier } from "#tokens/oauth/client-assertion.ts";
 
 const NOW = 1_790_000_000;
 const EXPIRES = 1_800_000_000;

@@ -1,13 +1,10 @@
 import { randomBytes } from "node:crypto";
 import { expect, test } from "vitest";
-import { newClientId, newClientSecret } from "../../../../src/tokens/credentials/secret-format.ts";
-import { createPepper } from "../../../../src/crypto/pepper.ts";
-import type { ClientRecord } from "../../../../src/database/repositories/tokens/clients.ts";
-import type { ClientCertificate } from "../../../../src/http/mutual-tls/client-certificate.ts";
-import {
-  createClientAuthenticator,
-  presentedCredentials,
-} from "../../../../src/tokens/oauth/client-authentication.ts";
+import { newClientId, newClientSecret } from "#tokens/credentials/secret-format.ts";
+import { createPepper } from "#crypto/pepper.ts";
+import type { ClientRecord } from "#database/repositories/tokens/clients.ts";
+import type { ClientCertificate } from "#http/mutual-tls/client-certificate.ts";
+import { createClientAuthenticator, presentedCredentials } from "#tokens/oauth/client-authentication.ts";
 
 const basic = (pair: string): string => `Basic ${Buffer.from(pair).toString("base64")}`;
 const code = (name: string) => expect.objectContaining({ code: name }) as Error;

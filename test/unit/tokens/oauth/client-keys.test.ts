@@ -1,10 +1,10 @@
 /** Which public keys of clients are registered, and for which algorithms. */
 import { generateKeyPairSync } from "node:crypto";
 import { describe, expect, test } from "vitest";
-import type { SignetError } from "../../../../src/domain/errors.ts";
-import { acceptedKeySet, algorithmsOf } from "../../../../src/tokens/oauth/client-keys.ts";
-import { PRINTED_KEYS } from "../../../../src/tokens/oauth/printed-keys.ts";
-import vectors from "../../../support/vectors/printed-keys.json" with { type: "json" };
+import type { SignetError } from "#domain/errors.ts";
+import { acceptedKeySet, algorithmsOf } from "#tokens/oauth/client-keys.ts";
+import { PRINTED_KEYS } from "#tokens/oauth/printed-keys.ts";
+import vectors from "#test/support/vectors/printed-keys.json" with { type: "json" };
 
 const ALL = ["ES256", "ES384", "EdDSA", "Ed25519", "RS256", "PS256"];
 

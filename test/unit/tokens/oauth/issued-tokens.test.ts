@@ -1,9 +1,9 @@
 /** The records of issued tokens match what was issued, once each. */
 import { createHash } from "node:crypto";
 import { expect, test } from "vitest";
-import { createLogger } from "../../../../src/observability/logger.ts";
-import { createIssuedTokens, type IssuedCount } from "../../../../src/tokens/oauth/issued-tokens.ts";
-import { SimulatedTime } from "../../../support/simulated-time.ts";
+import { createLogger } from "#observability/logger.ts";
+import { createIssuedTokens, type IssuedCount } from "#tokens/oauth/issued-tokens.ts";
+import { SimulatedTime } from "#test/support/simulated-time.ts";
 
 const time = new SimulatedTime();
 

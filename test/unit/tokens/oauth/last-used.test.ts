@@ -1,8 +1,8 @@
 import { beforeEach, expect, test } from "vitest";
-import type { UsedVersion } from "../../../../src/database/repositories/tokens/clients.ts";
-import { createLogger } from "../../../../src/observability/logger.ts";
-import { createLastUsedRecorder } from "../../../../src/tokens/oauth/last-used.ts";
-import { SimulatedTime } from "../../../support/simulated-time.ts";
+import type { UsedVersion } from "#database/repositories/tokens/clients.ts";
+import { createLogger } from "#observability/logger.ts";
+import { createLastUsedRecorder } from "#tokens/oauth/last-used.ts";
+import { SimulatedTime } from "#test/support/simulated-time.ts";
 
 let time: SimulatedTime;
 

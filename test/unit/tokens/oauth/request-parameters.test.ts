@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { readParameters } from "../../../../src/tokens/oauth/request-parameters.ts";
+import { readParameters } from "#tokens/oauth/request-parameters.ts";
 
 const KNOWN = ["client_id", "scope"];
 const JSON_TYPE = "application/json";

@@ -6,15 +6,11 @@ import { generateKeyPairSync, sign } from "node:crypto";
 import { assert, asyncProperty, constantFrom, integer, oneof, record, string } from "fast-check";
 import { jwtVerify } from "jose";
 import { describe, expect, test } from "vitest";
-import {
-  generateSigningKey,
-  openSigningKey,
-  openVerificationKey,
-} from "../../../../src/tokens/signing-keys/signing-key.ts";
-import { createTokenVerifier } from "../../../../src/tokens/oauth/verify-access-token.ts";
-import { createVerifiedTokens } from "../../../../src/tokens/oauth/verified-tokens.ts";
-import { testKeyring } from "../../../support/keyring.ts";
-import { cases } from "../../../support/properties.ts";
+import { generateSigningKey, openSigningKey, openVerificationKey } from "#tokens/signing-keys/signing-key.ts";
+import { createTokenVerifier } from "#tokens/oauth/verify-access-token.ts";
+import { createVerifiedTokens } from "#tokens/oauth/verified-tokens.ts";
+import { testKeyring } from "#test/support/keyring.ts";
+import { cases } from "#test/support/properties.ts";
 
 const ISSUER = "https://service.example";
 const NOW_MS = 1_763_650_000_500;

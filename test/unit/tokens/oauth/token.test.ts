@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { issueToken, type TokenServices } from "../../../../src/tokens/oauth/token.ts";
+import { issueToken, type TokenServices } from "#tokens/oauth/token.ts";
 
 /**
  * Issues a token with a key that is revoked until it is replaced; `replaceable` says whether another one exists,

@@ -1,17 +1,17 @@
 /** Every way to alter a token in the security decisions, and some more: only one kind of token is accepted. */
 import { generateKeyPairSync, randomBytes, sign } from "node:crypto";
 import { beforeEach, describe, expect, test } from "vitest";
-import type { SignetError } from "../../../../src/domain/errors.ts";
-import { unguardedClock } from "../../../../src/domain/clock.ts";
-import { createTokenMint } from "../../../../src/tokens/oauth/access-token.ts";
+import type { SignetError } from "#domain/errors.ts";
+import { unguardedClock } from "#domain/clock.ts";
+import { createTokenMint } from "#tokens/oauth/access-token.ts";
 import {
   generateSigningKey,
   openSigningKey,
   openVerificationKey,
   type VerificationKey,
-} from "../../../../src/tokens/signing-keys/signing-key.ts";
-import { createTokenVerifier, type VerifyToken } from "../../../../src/tokens/oauth/verify-access-token.ts";
-import { testKeyring } from "../../../support/keyring.ts";
+} from "#tokens/signing-keys/signing-key.ts";
+import { createTokenVerifier, type VerifyToken } from "#tokens/oauth/verify-access-token.ts";
+import { testKeyring } from "#test/support/keyring.ts";
 
 const ISSUER = "https://service.example";
 const NOW_MS = 1_763_650_000_000;

@@ -2,12 +2,8 @@
 import { randomBytes } from "node:crypto";
 import * as fc from "fast-check";
 import { expect, test } from "vitest";
-import { maskSecrets } from "../../../../src/observability/logger.ts";
-import {
-  isOperatorToken,
-  newOperatorToken,
-  shownPrefix,
-} from "../../../../src/tokens/operators/token-format.ts";
+import { maskSecrets } from "#observability/logger.ts";
+import { isOperatorToken, newOperatorToken, shownPrefix } from "#tokens/operators/token-format.ts";
 
 const BASE62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 

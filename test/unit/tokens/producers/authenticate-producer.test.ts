@@ -1,11 +1,11 @@
 /** Arbitrary headers and bodies of signed requests: always an error of the catalogue, never a failure. */
 import { assert, asyncProperty, constantFrom, dictionary, oneof, string, uint8Array } from "fast-check";
 import { expect, test } from "vitest";
-import { SignetError } from "../../../../src/domain/errors.ts";
-import { createProducerAuthenticator } from "../../../../src/tokens/producers/authenticate-producer.ts";
-import { FailureLimiter } from "../../../../src/http/rate-limits/failure-limiter.ts";
-import { FruitlessLookups } from "../../../../src/http/rate-limits/fruitless-lookups.ts";
-import { cases } from "../../../support/properties.ts";
+import { SignetError } from "#domain/errors.ts";
+import { createProducerAuthenticator } from "#tokens/producers/authenticate-producer.ts";
+import { FailureLimiter } from "#http/rate-limits/failure-limiter.ts";
+import { FruitlessLookups } from "#http/rate-limits/fruitless-lookups.ts";
+import { cases } from "#test/support/properties.ts";
 
 const KEY = "crd_000000000000000000000000";
 const SECRET = `whsec_${Buffer.alloc(32, 7).toString("base64")}`;

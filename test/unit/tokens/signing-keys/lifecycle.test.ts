@@ -8,7 +8,7 @@ import {
   PUBLISHED_BEFORE_MS,
   SIGNING_PERIOD_MS,
   statesAt,
-} from "../../../../src/tokens/signing-keys/lifecycle.ts";
+} from "#tokens/signing-keys/lifecycle.ts";
 
 const T = 1_763_650_000_000;
 const key = (kid: string, activatedAt: number, more: Partial<KeyTimes> = {}): KeyTimes => ({

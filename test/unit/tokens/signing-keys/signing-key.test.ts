@@ -1,14 +1,11 @@
 /** Every algorithm from the key to the verified token, and no token of one algorithm under another's key. */
 import { constants, createHmac, createPrivateKey, randomBytes, sign } from "node:crypto";
 import { beforeAll, describe, expect, test } from "vitest";
-import type {
-  NewSigningKey,
-  SigningAlgorithm,
-} from "../../../../src/database/repositories/tokens/signing-keys.ts";
-import { unguardedClock } from "../../../../src/domain/clock.ts";
-import type { SignetError } from "../../../../src/domain/errors.ts";
-import { createTokenMint } from "../../../../src/tokens/oauth/access-token.ts";
-import { jsonWebKeySet } from "../../../../src/tokens/oauth/jwks.ts";
+import type { NewSigningKey, SigningAlgorithm } from "#database/repositories/tokens/signing-keys.ts";
+import { unguardedClock } from "#domain/clock.ts";
+import type { SignetError } from "#domain/errors.ts";
+import { createTokenMint } from "#tokens/oauth/access-token.ts";
+import { jsonWebKeySet } from "#tokens/oauth/jwks.ts";
 import {
   generateSigningKey,
   openSigningKey,
@@ -16,9 +13,9 @@ import {
   type PublicJwk,
   type SigningKey,
   signingKeyAad,
-} from "../../../../src/tokens/signing-keys/signing-key.ts";
-import { createTokenVerifier, type VerifyToken } from "../../../../src/tokens/oauth/verify-access-token.ts";
-import { testKeyring } from "../../../support/keyring.ts";
+} from "#tokens/signing-keys/signing-key.ts";
+import { createTokenVerifier, type VerifyToken } from "#tokens/oauth/verify-access-token.ts";
+import { testKeyring } from "#test/support/keyring.ts";
 
 const NOW_MS = 1_763_650_000_000;
 const ALGORITHMS = ["ES256", "RS256", "Ed25519"] as const satisfies SigningAlgorithm[];

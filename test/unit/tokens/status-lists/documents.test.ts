@@ -1,7 +1,7 @@
 /** When a status list is made again, and when it is served as it is. */
 import { decodeJwt } from "jose";
 import { expect, test } from "vitest";
-import { createStatusListDocuments } from "../../../../src/tokens/status-lists/documents.ts";
+import { createStatusListDocuments } from "#tokens/status-lists/documents.ts";
 
 const ID = "stl_1";
 const place = (idx: number): Buffer => {

@@ -1,16 +1,16 @@
 /** Places in status lists: each is given once, in an order that tells nothing. */
 import { createHash, randomBytes } from "node:crypto";
 import { describe, expect, test } from "vitest";
-import type { PlacedToken } from "../../../../src/database/repositories/tokens/status-lists.ts";
-import type { TokenSubject } from "../../../../src/tokens/oauth/access-token.ts";
+import type { PlacedToken } from "#database/repositories/tokens/status-lists.ts";
+import type { TokenSubject } from "#tokens/oauth/access-token.ts";
 import {
   createStatusPlaces,
   LIST_ENDS_MS,
   LIST_SIZE,
   placeOfJti,
   placeOrder,
-} from "../../../../src/tokens/status-lists/places.ts";
-import { SimulatedTime } from "../../../support/simulated-time.ts";
+} from "#tokens/status-lists/places.ts";
+import { SimulatedTime } from "#test/support/simulated-time.ts";
 
 const time = new SimulatedTime();
 

@@ -4,9 +4,9 @@ import { gzipSync, inflateSync } from "node:zlib";
 import { getListFromStatusListJWT } from "@sd-jwt/jwt-status-list";
 import { decodeJwt, decodeProtectedHeader } from "jose";
 import { expect, test } from "vitest";
-import { LIST_SIZE } from "../../../../src/tokens/status-lists/places.ts";
-import { signStatusList, statusBits } from "../../../../src/tokens/status-lists/status-list.ts";
-import { seededRandom } from "../../../support/seeded-random.ts";
+import { LIST_SIZE } from "#tokens/status-lists/places.ts";
+import { signStatusList, statusBits } from "#tokens/status-lists/status-list.ts";
+import { seededRandom } from "#test/support/seeded-random.ts";
 
 const CLAIMS = { iss: "https://issuer", sub: "https://issuer/1", iat: 1, exp: 301, ttl: 15 };
 const { privateKey } = generateKeyPairSync("ec", { namedCurve: "P-256" });

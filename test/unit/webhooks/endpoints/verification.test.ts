@@ -1,7 +1,7 @@
 import * as fc from "fast-check";
 import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
-import { drawPingOffsets, PING_SCHEDULE } from "../../../../src/webhooks/endpoints/verification.ts";
+import { drawPingOffsets, PING_SCHEDULE } from "#webhooks/endpoints/verification.ts";
 
 const HOUR_MS = 3_600_000;
 const chances = fc.array(fc.double({ min: 0, max: 1, maxExcluded: true, noNaN: true }), { minLength: 15 });

@@ -1,5 +1,5 @@
 import { beforeEach, expect, test } from "vitest";
-import { BusyTenants } from "../../../../src/webhooks/engine/busy-tenants.ts";
+import { BusyTenants } from "#webhooks/engine/busy-tenants.ts";
 
 const clock = { ms: 0 };
 const loop = { utilization: 0 };

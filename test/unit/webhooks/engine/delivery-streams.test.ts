@@ -1,13 +1,9 @@
 /** Memory of delivery streams for clients that do not read, and the number of database queries. */
 import { expect, test } from "vitest";
-import type { BoundedRows } from "../../../../src/database/repositories/page.ts";
-import type { Delivery } from "../../../../src/database/repositories/webhooks/deliveries.ts";
-import {
-  DeliveryStream,
-  DeliveryStreams,
-  FOLLOWED,
-} from "../../../../src/webhooks/engine/delivery-streams.ts";
-import { SimulatedTime } from "../../../support/simulated-time.ts";
+import type { BoundedRows } from "#database/repositories/page.ts";
+import type { Delivery } from "#database/repositories/webhooks/deliveries.ts";
+import { DeliveryStream, DeliveryStreams, FOLLOWED } from "#webhooks/engine/delivery-streams.ts";
+import { SimulatedTime } from "#test/support/simulated-time.ts";
 
 const time = new SimulatedTime();
 

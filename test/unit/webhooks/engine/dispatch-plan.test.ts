@@ -1,7 +1,7 @@
 /** The planner's promises, in thousands of random schedules. `SIGNET_TEST_PROPERTIES=10` tries ten times as many. */
 import { randomBytes } from "node:crypto";
 import { describe, expect, test } from "vitest";
-import { DAY_MS, newId } from "../../../../src/domain/ids.ts";
+import { DAY_MS, newId } from "#domain/ids.ts";
 import {
   type DispatchState,
   MANY_MS,
@@ -9,9 +9,9 @@ import {
   planOffer,
   SEARCH_MS,
   SMALL_CLAIM,
-} from "../../../../src/webhooks/engine/dispatch-plan.ts";
-import { cases } from "../../../support/properties.ts";
-import { seededRandom } from "../../../support/seeded-random.ts";
+} from "#webhooks/engine/dispatch-plan.ts";
+import { cases } from "#test/support/properties.ts";
+import { seededRandom } from "#test/support/seeded-random.ts";
 import { Simulation } from "./dispatch-simulation.ts";
 
 const TENANTS = ["ten_a", "ten_b", "ten_c", "ten_d"];

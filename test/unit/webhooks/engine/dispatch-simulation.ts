@@ -3,8 +3,8 @@
  * models. It checks what is promised at every claim and every offer.
  */
 import assert from "node:assert/strict";
-import { DAY_MS, newId } from "../../../../src/domain/ids.ts";
-import { BusyTenants } from "../../../../src/webhooks/engine/busy-tenants.ts";
+import { DAY_MS, newId } from "#domain/ids.ts";
+import { BusyTenants } from "#webhooks/engine/busy-tenants.ts";
 import {
   type DispatchState,
   plan,
@@ -12,13 +12,8 @@ import {
   planOffer,
   POLL_MS,
   SEARCH_MS,
-} from "../../../../src/webhooks/engine/dispatch-plan.ts";
-import {
-  CLAIM_BURST,
-  KnownOutbox,
-  LOOK_SOON_MS,
-  NAMED_CLAIMS,
-} from "../../../../src/webhooks/engine/known-outbox.ts";
+} from "#webhooks/engine/dispatch-plan.ts";
+import { CLAIM_BURST, KnownOutbox, LOOK_SOON_MS, NAMED_CLAIMS } from "#webhooks/engine/known-outbox.ts";
 import { expectWithin, find, type Waiting } from "./outbox-model.ts";
 
 const CLAIM_MS = 10;

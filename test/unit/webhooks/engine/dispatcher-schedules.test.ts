@@ -5,13 +5,13 @@
  * schedules.
  */
 import { expect, test } from "vitest";
-import type { Claimed } from "../../../../src/database/repositories/webhooks/claims.ts";
-import { newId } from "../../../../src/domain/ids.ts";
-import { createLogger } from "../../../../src/observability/logger.ts";
-import { Dispatcher } from "../../../../src/webhooks/engine/dispatcher.ts";
-import { cases } from "../../../support/properties.ts";
-import { seededRandom } from "../../../support/seeded-random.ts";
-import { SimulatedTime } from "../../../support/simulated-time.ts";
+import type { Claimed } from "#database/repositories/webhooks/claims.ts";
+import { newId } from "#domain/ids.ts";
+import { createLogger } from "#observability/logger.ts";
+import { Dispatcher } from "#webhooks/engine/dispatcher.ts";
+import { cases } from "#test/support/properties.ts";
+import { seededRandom } from "#test/support/seeded-random.ts";
+import { SimulatedTime } from "#test/support/simulated-time.ts";
 
 const WORKER = "key_me";
 const STARTS_MAX = 8;

@@ -1,10 +1,10 @@
 import { randomBytes } from "node:crypto";
 import { beforeEach, describe, expect, test, vi } from "vitest";
-import { DAY_MS, newId } from "../../../../src/domain/ids.ts";
-import { createLogger } from "../../../../src/observability/logger.ts";
-import { Dispatcher, type DispatcherOptions } from "../../../../src/webhooks/engine/dispatcher.ts";
-import type { OfferedDelivery } from "../../../../src/webhooks/ingest/hand-over.ts";
-import { SimulatedTime } from "../../../support/simulated-time.ts";
+import { DAY_MS, newId } from "#domain/ids.ts";
+import { createLogger } from "#observability/logger.ts";
+import { Dispatcher, type DispatcherOptions } from "#webhooks/engine/dispatcher.ts";
+import type { OfferedDelivery } from "#webhooks/ingest/hand-over.ts";
+import { SimulatedTime } from "#test/support/simulated-time.ts";
 
 let time: SimulatedTime;
 

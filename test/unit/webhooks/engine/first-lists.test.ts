@@ -1,15 +1,15 @@
 import { randomBytes } from "node:crypto";
 import { beforeEach, describe, expect, test } from "vitest";
-import type { Pool } from "../../../../src/database/pool.ts";
-import type { ClaimedFirst } from "../../../../src/database/repositories/webhooks/claims.ts";
-import { createLogger } from "../../../../src/observability/logger.ts";
-import type { AttemptService } from "../../../../src/webhooks/engine/attempt-service.ts";
-import { createCarrierStarter } from "../../../../src/webhooks/engine/carrier-starter.ts";
-import { BusyTenants } from "../../../../src/webhooks/engine/busy-tenants.ts";
-import { FirstLists } from "../../../../src/webhooks/engine/first-lists.ts";
-import type { AttemptRequest } from "../../../../src/webhooks/engine/member-outcome.ts";
-import { Starts } from "../../../../src/webhooks/engine/starts.ts";
-import { SimulatedTime } from "../../../support/simulated-time.ts";
+import type { Pool } from "#database/pool.ts";
+import type { ClaimedFirst } from "#database/repositories/webhooks/claims.ts";
+import { createLogger } from "#observability/logger.ts";
+import type { AttemptService } from "#webhooks/engine/attempt-service.ts";
+import { createCarrierStarter } from "#webhooks/engine/carrier-starter.ts";
+import { BusyTenants } from "#webhooks/engine/busy-tenants.ts";
+import { FirstLists } from "#webhooks/engine/first-lists.ts";
+import type { AttemptRequest } from "#webhooks/engine/member-outcome.ts";
+import { Starts } from "#webhooks/engine/starts.ts";
+import { SimulatedTime } from "#test/support/simulated-time.ts";
 
 let time: SimulatedTime;
 

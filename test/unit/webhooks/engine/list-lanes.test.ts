@@ -1,7 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { beforeEach, describe, expect, test } from "vitest";
-import { LANE_MS, ListLanes } from "../../../../src/webhooks/engine/list-lanes.ts";
-import { SimulatedTime } from "../../../support/simulated-time.ts";
+import { LANE_MS, ListLanes } from "#webhooks/engine/list-lanes.ts";
+import { SimulatedTime } from "#test/support/simulated-time.ts";
 
 let time: SimulatedTime;
 

@@ -1,13 +1,13 @@
 import { expect, test } from "vitest";
-import type { LoadedDelivery } from "../../../../src/database/repositories/webhooks/attempts.ts";
+import type { LoadedDelivery } from "#database/repositories/webhooks/attempts.ts";
 import {
   aligned,
   anchored,
   type AttemptPlan,
   type MemberOutcome,
   outcomeOf,
-} from "../../../../src/webhooks/engine/member-outcome.ts";
-import { drawOffsets, nextDueMs, RETRY_WINDOW_MS } from "../../../../src/domain/retry-schedule.ts";
+} from "#webhooks/engine/member-outcome.ts";
+import { drawOffsets, nextDueMs, RETRY_WINDOW_MS } from "#domain/retry-schedule.ts";
 
 const NOW_MS = 1_763_650_000_000;
 const offsetsMs = drawOffsets(RETRY_WINDOW_MS, () => 0.5);

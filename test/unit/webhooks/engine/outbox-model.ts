@@ -1,7 +1,7 @@
 /** The claims of first attempts as their statements make them (claims.ts), over deliveries in memory. */
 import assert from "node:assert/strict";
-import type { PlannedClaim } from "../../../../src/webhooks/engine/dispatch-plan.ts";
-import type { ClaimResult } from "../../../../src/webhooks/engine/known-outbox.ts";
+import type { PlannedClaim } from "#webhooks/engine/dispatch-plan.ts";
+import type { ClaimResult } from "#webhooks/engine/known-outbox.ts";
 
 /** Tenants that a claim covers: few, so that claims take turns among them. */
 const TENANTS_MAX = 2;

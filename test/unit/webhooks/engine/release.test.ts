@@ -1,8 +1,8 @@
 import { type Client, WorkflowNotFoundError } from "@temporalio/client";
 import { expect, test } from "vitest";
-import { createLogger } from "../../../../src/observability/logger.ts";
-import { Releaser } from "../../../../src/webhooks/engine/release.ts";
-import { SimulatedTime } from "../../../support/simulated-time.ts";
+import { createLogger } from "#observability/logger.ts";
+import { Releaser } from "#webhooks/engine/release.ts";
+import { SimulatedTime } from "#test/support/simulated-time.ts";
 
 /** Returns a releaser whose carrier starts after `missing` signals, with what it was sent and how long it waited. */
 function releaserOf(

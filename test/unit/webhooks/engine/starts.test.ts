@@ -1,7 +1,7 @@
 import { beforeEach, describe, expect, it } from "vitest";
-import { Starts } from "../../../../src/webhooks/engine/starts.ts";
-import { createLogger } from "../../../../src/observability/logger.ts";
-import { SimulatedTime } from "../../../support/simulated-time.ts";
+import { Starts } from "#webhooks/engine/starts.ts";
+import { createLogger } from "#observability/logger.ts";
+import { SimulatedTime } from "#test/support/simulated-time.ts";
 
 let time: SimulatedTime;
 

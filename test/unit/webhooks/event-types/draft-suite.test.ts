@@ -2,8 +2,8 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import { parseExactJson } from "../../../../src/domain/decimal.ts";
-import { compileSchema, schemaProblems } from "../../../../src/webhooks/event-types/schema-validator.ts";
+import { parseExactJson } from "#domain/decimal.ts";
+import { compileSchema, schemaProblems } from "#webhooks/event-types/schema-validator.ts";
 
 interface Group {
   readonly description: string;

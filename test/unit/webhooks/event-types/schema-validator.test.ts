@@ -1,9 +1,9 @@
 import { Ajv2020 } from "ajv/dist/2020.js";
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { parseExactJson } from "../../../../src/domain/decimal.ts";
-import { compileSchema, schemaProblems } from "../../../../src/webhooks/event-types/schema-validator.ts";
-import { cases } from "../../../support/properties.ts";
+import { parseExactJson } from "#domain/decimal.ts";
+import { compileSchema, schemaProblems } from "#webhooks/event-types/schema-validator.ts";
+import { cases } from "#test/support/properties.ts";
 
 const name = fc.constantFrom("a", "b", "__proto__", "constructor", "x\0y", "");
 /** Returns the value as a parser creates it: objects with the usual prototype. */

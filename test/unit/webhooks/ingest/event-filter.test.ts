@@ -1,8 +1,8 @@
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { parseExactJson } from "../../../../src/domain/decimal.ts";
-import { compileFilter } from "../../../../src/webhooks/ingest/event-filter.ts";
-import { cases } from "../../../support/properties.ts";
+import { parseExactJson } from "#domain/decimal.ts";
+import { compileFilter } from "#webhooks/ingest/event-filter.ts";
+import { cases } from "#test/support/properties.ts";
 
 type Json = Readonly<Record<string, unknown>>;
 

@@ -1,6 +1,6 @@
 /** What a waiting event keeps of its check is small, however many endpoints have a filter. */
 import { expect, test } from "vitest";
-import { Excluded } from "../../../../src/webhooks/ingest/event-rules.ts";
+import { Excluded } from "#webhooks/ingest/event-rules.ts";
 
 const ids = Array.from({ length: 10_000 }, (_, index) => `ep_${index}`);
 const places = new Map(ids.map((id, place) => [id, place]));

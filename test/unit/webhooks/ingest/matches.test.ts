@@ -1,8 +1,8 @@
 /** What ingest remembers of matches, and that it reads those of each tenant apart. */
 import { expect, test } from "vitest";
-import type { Pool } from "../../../../src/database/pool.ts";
-import { type KnownMatch, Matches } from "../../../../src/webhooks/ingest/matches.ts";
-import { SimulatedTime } from "../../../support/simulated-time.ts";
+import type { Pool } from "#database/pool.ts";
+import { type KnownMatch, Matches } from "#webhooks/ingest/matches.ts";
+import { SimulatedTime } from "#test/support/simulated-time.ts";
 
 const time = new SimulatedTime();
 

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
-import { EndpointHealth, type HealthOutcome } from "../../../../src/webhooks/pacing/endpoint-health.ts";
-import { EndpointSlots } from "../../../../src/webhooks/pacing/endpoint-slots.ts";
-import { SimulatedTime } from "../../../support/simulated-time.ts";
+import { EndpointHealth, type HealthOutcome } from "#webhooks/pacing/endpoint-health.ts";
+import { EndpointSlots } from "#webhooks/pacing/endpoint-slots.ts";
+import { SimulatedTime } from "#test/support/simulated-time.ts";
 
 const time = new SimulatedTime();
 

@@ -1,6 +1,6 @@
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { EndpointPace, PACE_WAIT_MAX_MS } from "../../../../src/webhooks/pacing/endpoint-pace.ts";
+import { EndpointPace, PACE_WAIT_MAX_MS } from "#webhooks/pacing/endpoint-pace.ts";
 
 const NOW = 1_700_000_000_000;
 

@@ -1,10 +1,10 @@
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { RateLimitQueues, LATE_MS, nextChecks } from "../../../../src/webhooks/pacing/rate-limit-queues.ts";
-import type { Reservation } from "../../../../src/domain/reservation.ts";
-import { createLineModel } from "../../../support/line-model.ts";
-import { cases } from "../../../support/properties.ts";
-import { SimulatedTime } from "../../../support/simulated-time.ts";
+import { RateLimitQueues, LATE_MS, nextChecks } from "#webhooks/pacing/rate-limit-queues.ts";
+import type { Reservation } from "#domain/reservation.ts";
+import { createLineModel } from "#test/support/line-model.ts";
+import { cases } from "#test/support/properties.ts";
+import { SimulatedTime } from "#test/support/simulated-time.ts";
 
 const time = new SimulatedTime();
 

@@ -2,8 +2,8 @@
 import { encode, toASCII } from "node:punycode";
 import { array, assert as hold, integer, property, string } from "fast-check";
 import { expect, test } from "vitest";
-import { isValidALabel } from "../../../../src/webhooks/sending/url-rules.ts";
-import { cases, THOROUGH } from "../../../support/properties.ts";
+import { isValidALabel } from "#webhooks/sending/url-rules.ts";
+import { cases, THOROUGH } from "#test/support/properties.ts";
 
 /** Node 22 rejects invalid labels; Node 24 rejects none, and then this proves nothing. CI runs both. */
 function parserTakes(label: string): boolean {

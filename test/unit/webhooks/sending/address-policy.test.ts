@@ -1,9 +1,9 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { createAddressPolicy } from "../../../../src/webhooks/sending/address-policy.ts";
-import { SignetError } from "../../../../src/domain/errors.ts";
-import vectors from "../../../support/vectors/targets.json" with { type: "json" };
-import { cases } from "../../../support/properties.ts";
+import { createAddressPolicy } from "#webhooks/sending/address-policy.ts";
+import { SignetError } from "#domain/errors.ts";
+import vectors from "#test/support/vectors/targets.json" with { type: "json" };
+import { cases } from "#test/support/properties.ts";
 
 const ownListeners = [
   { host: "127.0.0.1", port: 8080 },

@@ -1,8 +1,8 @@
 /** Client certificates of endpoints, including invalid ones. */
 import { X509Certificate } from "node:crypto";
 import { expect, test } from "vitest";
-import { createAuthority } from "../../../../src/http/mutual-tls/authority.ts";
-import { checkAuthentication } from "../../../../src/webhooks/sending/authentication.ts";
+import { createAuthority } from "#http/mutual-tls/authority.ts";
+import { checkAuthentication } from "#webhooks/sending/authentication.ts";
 
 const NOW_MS = 1_763_650_000_000;
 const VALIDITY = { notBefore: new Date(NOW_MS - 3_600_000), notAfter: new Date(NOW_MS + 86_400_000) };

@@ -1,7 +1,7 @@
 import { beforeEach, describe, expect, test, vi } from "vitest";
-import type { LoadedDelivery } from "../../../../src/database/repositories/webhooks/attempts.ts";
-import { ContentMemory } from "../../../../src/webhooks/sending/content-memory.ts";
-import { SimulatedTime } from "../../../support/simulated-time.ts";
+import type { LoadedDelivery } from "#database/repositories/webhooks/attempts.ts";
+import { ContentMemory } from "#webhooks/sending/content-memory.ts";
+import { SimulatedTime } from "#test/support/simulated-time.ts";
 
 let time: SimulatedTime;
 

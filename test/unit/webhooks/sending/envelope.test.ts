@@ -1,6 +1,6 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { buildEnvelope } from "../../../../src/webhooks/sending/envelope.ts";
+import { buildEnvelope } from "#webhooks/sending/envelope.ts";
 
 const parts = {
   eventId: "evt_1",

@@ -1,7 +1,7 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { IdleSet } from "../../../../src/webhooks/sending/http-idle.ts";
-import { cases } from "../../../support/properties.ts";
+import { IdleSet } from "#webhooks/sending/http-idle.ts";
+import { cases } from "#test/support/properties.ts";
 
 const MAXIMUM = 5;
 const MAXIMUM_PER_KEY = 2;

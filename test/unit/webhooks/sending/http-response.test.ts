@@ -1,6 +1,6 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { responseText, requestedWaitMs } from "../../../../src/webhooks/sending/http-response.ts";
+import { responseText, requestedWaitMs } from "#webhooks/sending/http-response.ts";
 
 describe("responseText", () => {
   it("returns well-formed text without U+0000 of at most 4 KiB, for any bytes", () => {

@@ -1,8 +1,8 @@
 import { Webhook } from "standardwebhooks";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { createSigner } from "../../../../src/webhooks/sending/signer.ts";
-import { generateSecret } from "../../../../src/lib/receiver/secret.ts";
-import { verify } from "../../../../src/lib/receiver/verify.ts";
+import { createSigner } from "#webhooks/sending/signer.ts";
+import { generateSecret } from "#lib/receiver/secret.ts";
+import { verify } from "#lib/receiver/verify.ts";
 
 const current = generateSecret((size) => new Uint8Array(size).fill(1));
 const next = generateSecret((size) => new Uint8Array(size).fill(2));

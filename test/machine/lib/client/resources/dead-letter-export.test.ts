@@ -1,13 +1,9 @@
 /** The export of dead letters is complete, or an error. */
 import type { ServerResponse } from "node:http";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import type { SignetClientOptions } from "../../../../../src/lib/client/signet-client.ts";
-import { eventually } from "../../../../support/eventually.ts";
-import {
-  type Answering,
-  type ScriptedServer,
-  startScriptedServer,
-} from "../../../../support/scripted-server.ts";
+import type { SignetClientOptions } from "#lib/client/signet-client.ts";
+import { eventually } from "#test/support/eventually.ts";
+import { type Answering, type ScriptedServer, startScriptedServer } from "#test/support/scripted-server.ts";
 
 let server: ScriptedServer;
 

@@ -2,14 +2,10 @@
 import type { ServerResponse } from "node:http";
 import { setTimeout as delay } from "node:timers/promises";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import type { Delivery } from "../../../../../src/lib/client/api-types.ts";
-import type { DeliveryStream } from "../../../../../src/lib/client/resources/delivery-stream.ts";
-import { eventually } from "../../../../support/eventually.ts";
-import {
-  type ScriptedServer,
-  startScriptedServer,
-  wireDelivery,
-} from "../../../../support/scripted-server.ts";
+import type { Delivery } from "#lib/client/api-types.ts";
+import type { DeliveryStream } from "#lib/client/resources/delivery-stream.ts";
+import { eventually } from "#test/support/eventually.ts";
+import { type ScriptedServer, startScriptedServer, wireDelivery } from "#test/support/scripted-server.ts";
 
 let server: ScriptedServer;
 
