@@ -2,30 +2,56 @@
  * Group commit: concurrent callers share one statement. Items that arrive during earlier statements wait together. Thus
  * the batch grows with the load, and a lone item never waits.
  */
-import type { Timer, Timers } from "#domain/clock.ts";
-import { type Batch, OTHERS_MS, type WaitingOptions, WaitingRoom } from "./waiting-room.ts";
+import type { Timers } from "#domain/clock.ts";
+import { DatabaseBusyError } from "./errors.ts";
 
-/** Longer, because timers may be some milliseconds early. */
-const LOOK_AGAIN_MS = OTHERS_MS + 50;
+/** Default limit of items that wait while flushes are under way. */
+export const WAITING_ITEMS_MAX = 10_000;
 
-export interface BatcherOptions<Item, Result> extends WaitingOptions<Item> {
+/** How a batch is handled, and by how many at once. */
+export interface FlushOptions<Item, Result> {
+  /** Maximum number of concurrent flushes. */
+  readonly maxInFlight: number;
   /** Handles a batch. Returns the results in the order of the items. */
   readonly flush: (items: readonly Item[]) => Promise<readonly Result[]>;
   readonly timers: Timers;
 }
 
-interface Waiting<Item, Result> {
+export interface BatcherOptions<Item, Result> extends FlushOptions<Item, Result> {
+  /** Maximum number of items per flush. */
+  readonly maxItems: number;
+  /** Also limits a flush by size. An item that alone exceeds `max` is flushed alone. */
+  readonly size?: { readonly of: (item: Item) => number; readonly max: number };
+  /** Maximum number of waiting items; 10,000 by default. */
+  readonly maxWaiting?: number;
+}
+
+/** An item with its caller. */
+export interface Waiting<Item, Result> {
   readonly item: Item;
   readonly resolve: (result: Result) => void;
   readonly reject: (error: unknown) => void;
+}
+
+/** What waits for flushes, and which of it comes next. */
+export interface WaitingLine<Item, Entry, Batch> {
+  readonly count: () => number;
+  /** Returns why an item cannot wait; undefined if it can. */
+  readonly refusalOf: (item: Item) => Error | undefined;
+  readonly enter: (entry: Entry) => void;
+  /** Takes the next flush; undefined if nothing may be flushed now. */
+  readonly next: () => Batch | undefined;
+  /** Notes the end of a flush. */
+  readonly ended?: (batch: Batch) => void;
+  /** Called once no further flush can begin. */
+  readonly rest?: () => void;
 }
 
 export interface Batcher<Item, Result> {
   /**
    * Resolves with the item's own result, or rejects with the flush's error.
    *
-   * @throws DatabaseBusyError at once if too many items wait: an unavailable database must not fill the memory. The
-   *   owner's `refusal` if too many of its items wait
+   * @throws DatabaseBusyError at once if too many items wait: an unavailable database must not fill the memory
    */
   add(item: Item): Promise<Result>;
   /** Resolves when nothing waits and no flush is under way. */
@@ -46,57 +72,55 @@ function coalesced(later: (run: () => void) => unknown, run: () => void): () => 
   };
 }
 
-/** Rings once, at the earliest of the times that it was set to. */
-class Alarm {
-  readonly #timers: Pick<Timers, "after" | "cancel">;
-  readonly #ring: () => void;
-  #timer: Timer | undefined;
-  #atMs = Number.POSITIVE_INFINITY;
-
-  constructor(timers: Pick<Timers, "after" | "cancel">, ring: () => void) {
-    this.#timers = timers;
-    this.#ring = ring;
-  }
-
-  /** @param nowMs monotonic, in milliseconds */
-  setIn(ms: number, nowMs: number): void {
-    if (nowMs + ms >= this.#atMs) {
-      return;
+/** Returns a line that is served in order. */
+function inOrder<Item, Entry extends { readonly item: Item }>(
+  options: Pick<BatcherOptions<Item, unknown>, "maxItems" | "size" | "maxWaiting">,
+): WaitingLine<Item, Entry, { readonly entries: readonly Entry[] }> {
+  const { maxItems, size, maxWaiting = WAITING_ITEMS_MAX } = options;
+  const entries: Entry[] = [];
+  /** Returns how many entries fit into a flush. */
+  const countNext = (): number => {
+    let count = 0;
+    let left = size?.max ?? 0;
+    for (const { item } of entries.slice(0, maxItems)) {
+      left -= size?.of(item) ?? 0;
+      if (left < 0) {
+        break;
+      }
+      count += 1;
     }
-    this.#timers.cancel(this.#timer);
-    this.#atMs = nowMs + ms;
-    this.#timer = this.#timers
-      .after(Math.ceil(ms), () => {
-        this.#atMs = Number.POSITIVE_INFINITY;
-        this.#ring();
-      })
-      .unref();
-  }
+    return Math.max(1, count);
+  };
+  return {
+    count: () => entries.length,
+    refusalOf: () =>
+      entries.length < maxWaiting ? undefined : new DatabaseBusyError("too many items wait for the database"),
+    enter: (entry) => entries.push(entry),
+    next: () => (entries.length === 0 ? undefined : { entries: entries.splice(0, countNext()) }),
+  };
 }
 
-async function failureOf(
-  work: Promise<unknown> | undefined,
-): Promise<{ readonly error: unknown } | undefined> {
-  try {
-    await work;
-    return undefined;
-  } catch (error) {
-    return { error };
-  }
-}
-
+/** Creates a batcher that flushes items in their order. */
 export function createBatcher<Item, Result>(options: BatcherOptions<Item, Result>): Batcher<Item, Result> {
-  const { maxInFlight, flush, preparation, timers } = options;
-  const waiting = new WaitingRoom<Item, Waiting<Item, Result>>(options);
+  return batcherOf(options, () => inOrder<Item, Waiting<Item, Result>>(options));
+}
+
+/**
+ * Creates a batcher with a line of its own.
+ *
+ * @param makeLine gets a function that looks for flushes that can begin
+ */
+export function batcherOf<Item, Result, Batch extends { readonly entries: readonly Waiting<Item, Result>[] }>(
+  { maxInFlight, flush, timers }: FlushOptions<Item, Result>,
+  makeLine: (pump: () => void) => WaitingLine<Item, Waiting<Item, Result>, Batch>,
+): Batcher<Item, Result> {
+  const waiting = makeLine(pump);
   const drained: (() => void)[] = [];
   let inFlight = 0;
   // After this turn's I/O, so that items that arrive in the same turn share a flush.
   const schedule = coalesced(timers.soon, pump);
-  // Takes what waits though no flush ends by then: after a rest, or the flush that is left to others once they no longer
-  // have items.
-  const alarm = new Alarm(timers, pump);
 
-  async function run(batch: Batch<Waiting<Item, Result>>): Promise<void> {
+  async function run(batch: Batch): Promise<void> {
     const { entries } = batch;
     try {
       const results = await flush(entries.map((entry) => entry.item));
@@ -108,36 +132,22 @@ export function createBatcher<Item, Result>(options: BatcherOptions<Item, Result
       entries.forEach((entry) => entry.reject(error));
     } finally {
       inFlight -= 1;
-      waiting.ended(batch, timers.monotonic());
+      waiting.ended?.(batch);
       pump();
     }
   }
 
-  async function prepare(owner: string, items: readonly Item[]): Promise<void> {
-    const failure = await failureOf(preparation?.prepare(items));
-    for (const entry of waiting.prepared(owner, failure !== undefined)) {
-      entry.reject(failure?.error);
-    }
-    pump();
-  }
-
   function pump(): void {
     while (inFlight < maxInFlight) {
-      const nowMs = timers.monotonic();
-      const batch = waiting.next(nowMs);
+      const batch = waiting.next();
       if (batch === undefined) {
-        if (waiting.count > 0) {
-          alarm.setIn(waiting.restMs(nowMs) || LOOK_AGAIN_MS, nowMs);
-        }
         break;
       }
       inFlight += 1;
       void run(batch);
     }
-    for (const { owner, items } of waiting.unprepared()) {
-      void prepare(owner, items);
-    }
-    if (inFlight === 0 && waiting.count === 0) {
+    waiting.rest?.();
+    if (inFlight === 0 && waiting.count() === 0) {
       for (const done of drained.splice(0)) {
         done();
       }
@@ -156,7 +166,7 @@ export function createBatcher<Item, Result>(options: BatcherOptions<Item, Result
         schedule();
       }),
     drain: async () => {
-      if (inFlight > 0 || waiting.count > 0) {
+      if (inFlight > 0 || waiting.count() > 0) {
         await new Promise<void>((resolve) => drained.push(resolve));
       }
     },

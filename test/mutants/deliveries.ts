@@ -368,18 +368,18 @@ export const DELIVERIES: readonly Mutant[] = [
   {
     name: "events-wait-behind-a-batch",
     breaks: "A tenant's batch does not delay the events of others",
-    file: "src/database/waiting-room.ts",
+    file: "src/webhooks/ingest/waiting-room.ts",
     find: "return this.#few.size > 0 || this.#expectsFew(nowMs);",
     replace: "return this.#few.size > 1_000 && this.#expectsFew(nowMs);",
-    caughtBy: "test/unit/database/waiting-room.test.ts",
+    caughtBy: "test/unit/webhooks/ingest/waiting-room.test.ts",
   },
   {
     name: "held-commits-forgotten",
     breaks: "A tenant's events are committed once others have none, even if a commit hangs (decision 28)",
-    file: "src/database/batcher.ts",
+    file: "src/webhooks/ingest/fair-batcher.ts",
     find: "          alarm.setIn(waiting.restMs(nowMs) || LOOK_AGAIN_MS, nowMs);\n",
     replace: "          void [alarm, LOOK_AGAIN_MS];\n",
-    caughtBy: "test/unit/database/waiting-room.test.ts",
+    caughtBy: "test/unit/webhooks/ingest/waiting-room.test.ts",
   },
   {
     name: "signal-before-start-lost",

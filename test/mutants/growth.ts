@@ -5,10 +5,10 @@ export const GROWTH: readonly Mutant[] = [
   {
     name: "large-batches-never-rest",
     breaks: "A tenant with many events rests after each commit while others publish (decision 28)",
-    file: "src/database/waiting-room.ts",
+    file: "src/webhooks/ingest/waiting-room.ts",
     find: "this.#restsUntilMs = nowMs + Math.min(REST_MAX_MS, rest);",
     replace: "this.#restsUntilMs = nowMs + Math.min(REST_MAX_MS, 0 * rest);",
-    caughtBy: "test/unit/database/waiting-room.test.ts",
+    caughtBy: "test/unit/webhooks/ingest/waiting-room.test.ts",
   },
   {
     name: "replays-never-rest",
@@ -265,10 +265,10 @@ export const GROWTH: readonly Mutant[] = [
   {
     name: "failed-preparation-ignored",
     breaks: "A match that fails refuses the events that wait for it (decision 28)",
-    file: "src/database/waiting-room.ts",
+    file: "src/webhooks/ingest/waiting-room.ts",
     find: "(failed && !this.#isReady(entry.item) ? lost : kept).push(entry);",
     replace: "(failed && this.#isReady(entry.item) ? lost : kept).push(entry);",
-    caughtBy: "test/unit/database/waiting-room.test.ts",
+    caughtBy: "test/unit/webhooks/ingest/waiting-room.test.ts",
   },
   {
     name: "rows-of-a-commit-uncounted",
@@ -281,10 +281,10 @@ export const GROWTH: readonly Mutant[] = [
   {
     name: "one-tenant-holds-all-commits",
     breaks: "No tenant fills both commits (decision 28)",
-    file: "src/database/waiting-room.ts",
+    file: "src/webhooks/ingest/waiting-room.ts",
     find: "if (taken.length === 0 && owner === holder) {",
     replace: "if (taken.length < 0 && owner === holder) {",
-    caughtBy: "test/unit/database/waiting-room.test.ts",
+    caughtBy: "test/unit/webhooks/ingest/waiting-room.test.ts",
   },
   {
     name: "slow-matches-take-all-connections",

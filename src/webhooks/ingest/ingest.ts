@@ -4,7 +4,7 @@
  */
 import type { KeyObject } from "node:crypto";
 import type { Pool } from "#database/pool.ts";
-import { type Batcher, createBatcher } from "#database/batcher.ts";
+import type { Batcher } from "#database/batcher.ts";
 import {
   type EventKey,
   findEvent,
@@ -25,6 +25,7 @@ import { IDEMPOTENCY_MS } from "#domain/idempotency.ts";
 import type { ContentKeys } from "./content-keys.ts";
 import { sealNewContents } from "./event-content.ts";
 import type { HandOver } from "./hand-over.ts";
+import { createFairBatcher } from "./fair-batcher.ts";
 import { type Checked, EventRules, placeOf, RETRY_AFTER_MS } from "./event-rules.ts";
 import { type KnownMatch, Matches } from "./matches.ts";
 
@@ -129,7 +130,7 @@ function rowsOf({ place, checked: { excluded } }: CheckedEvent, matches: Matches
 
 function createCommits(options: IngestOptions, matches: Matches): Batcher<CheckedEvent, Flushed> {
   const { pool, keys, timers } = options;
-  return createBatcher<CheckedEvent, Flushed>({
+  return createFairBatcher<CheckedEvent, Flushed>({
     timers,
     maxItems: COMMIT_EVENTS_MAX,
     maxWaiting: WAITING_EVENTS_MAX,

@@ -1,5 +1,5 @@
 /** Reads of ingest that each concern one tenant, and leave connections to commits. */
-import { createBatcher } from "#database/batcher.ts";
+import { createFairBatcher } from "./fair-batcher.ts";
 import type { Timers } from "#domain/clock.ts";
 import type { Pool } from "#database/pool.ts";
 import type { TenantAndType } from "#database/repositories/webhooks/matches.ts";
@@ -18,7 +18,7 @@ export function createTenantReads<Asked extends Pick<TenantAndType, "tenantId">,
   timers: Timers,
   read: (asked: Asked) => Promise<Found>,
 ): (asked: Asked) => Promise<Found> {
-  const reads = createBatcher<Asked, Found>({
+  const reads = createFairBatcher<Asked, Found>({
     timers,
     maxItems: 1,
     maxInFlight: Math.max(AT_ONCE_MIN, Math.floor((pool.options.max ?? 0) * SHARE)),

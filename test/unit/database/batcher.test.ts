@@ -1,38 +1,14 @@
+import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { DatabaseBusyError } from "#database/errors.ts";
 import { type Batcher, createBatcher } from "#database/batcher.ts";
+import { createFairBatcher } from "#webhooks/ingest/fair-batcher.ts";
 import { cases } from "#test/support/properties.ts";
-import { seededRandom } from "#test/support/seeded-random.ts";
 import { SimulatedTime } from "#test/support/simulated-time.ts";
-
-const FLUSH_MS = 20;
-const { numRuns: SCHEDULES } = cases(60);
-const time = new SimulatedTime();
 
 interface Flush {
   readonly items: readonly number[];
   readonly end: (error?: Error) => void;
-}
-
-/** Returns a batcher whose flushes the test ends; each result is its item, doubled. */
-function underTest(
-  maxItems: number,
-  maxInFlight: number,
-): { batcher: Batcher<number, number>; flushes: Flush[] } {
-  const flushes: Flush[] = [];
-  const batcher = createBatcher<number, number>({
-    timers: time,
-    maxItems,
-    maxInFlight,
-    flush: async (items) =>
-      await new Promise((resolve, reject) => {
-        flushes.push({
-          items,
-          end: (error) => (error === undefined ? resolve(items.map((item) => 2 * item)) : reject(error)),
-        });
-      }),
-  });
-  return { batcher, flushes };
 }
 
 async function turn(): Promise<void> {
@@ -41,7 +17,31 @@ async function turn(): Promise<void> {
   });
 }
 
-describe("group commit", () => {
+describe.each([
+  ["in order", createBatcher],
+  ["by owner", createFairBatcher],
+])("group commit, %s", (_name, create) => {
+  /** Returns a batcher whose flushes the test ends; each result is its item, doubled. */
+  function underTest(
+    maxItems: number,
+    maxInFlight: number,
+  ): { batcher: Batcher<number, number>; flushes: Flush[] } {
+    const flushes: Flush[] = [];
+    const batcher = create<number, number>({
+      timers: new SimulatedTime(),
+      maxItems,
+      maxInFlight,
+      flush: async (items) =>
+        await new Promise((resolve, reject) => {
+          flushes.push({
+            items,
+            end: (error) => (error === undefined ? resolve(items.map((item) => 2 * item)) : reject(error)),
+          });
+        }),
+    });
+    return { batcher, flushes };
+  }
+
   test("flushes a single item at once", async () => {
     const { batcher, flushes } = underTest(10, 1);
     const result = batcher.add(1);
@@ -78,8 +78,8 @@ describe("group commit", () => {
   });
 
   test("fails a flush that returns the wrong number of results", async () => {
-    const batcher = createBatcher<number, number>({
-      timers: time,
+    const batcher = create<number, number>({
+      timers: new SimulatedTime(),
       maxItems: 10,
       maxInFlight: 1,
       flush: async (items) => items.slice(1),
@@ -88,68 +88,45 @@ describe("group commit", () => {
     expect(results.map(({ status }) => status)).toEqual(["rejected", "rejected"]);
   });
 
-  test.each([
-    ["items", { maxWaiting: 2 }],
-    ["bytes", { size: { of: () => 10, max: 10, maxWaiting: 20 } }],
-  ])(
-    "rejects items beyond its limit of %s at once, and accepts more when there is room",
-    async (_, limits) => {
-      const flushes: (() => void)[] = [];
-      const batcher = createBatcher<number, number>({
-        timers: time,
-        maxItems: 1,
-        maxInFlight: 1,
-        ...limits,
-        flush: async (items) =>
-          await new Promise((resolve) => {
-            flushes.push(() => resolve(items));
-          }),
-      });
-      const first = batcher.add(1);
-      await turn();
-      const waiting = [2, 3].map(async (item) => await batcher.add(item));
-      await expect(batcher.add(4)).rejects.toThrow(DatabaseBusyError);
-      flushes[0]?.();
-      await first;
-      await turn();
-      const next = batcher.add(5);
-      for (let index = 1; index <= 3; index += 1) {
-        flushes[index]?.();
-        await turn();
-      }
-      expect(await Promise.all([...waiting, next])).toEqual([2, 3, 5]);
-    },
-  );
-
-  test("drains only after what is being prepared", async () => {
-    const ready = new Set<number>();
-    let prepared = (): void => undefined;
-    const batcher = createBatcher<number, number>({
-      timers: time,
+  test("rejects items beyond its limit at once, and accepts more when there is room", async () => {
+    const flushes: (() => void)[] = [];
+    const batcher = create<number, number>({
+      timers: new SimulatedTime(),
       maxItems: 1,
       maxInFlight: 1,
-      preparation: {
-        isReady: (item) => ready.has(item),
-        maxItems: 1,
-        prepare: async ([item]) =>
-          await new Promise<void>((resolve) => {
-            prepared = () => {
-              ready.add(item as number);
-              resolve();
-            };
-          }),
-      },
-      flush: async (items) => await Promise.resolve(items),
+      maxWaiting: 2,
+      flush: async (items) => await new Promise((resolve) => flushes.push(() => resolve(items))),
     });
-    const result = batcher.add(1);
-    const order: string[] = [];
-    const drained = batcher.drain().then(() => order.push("drained"));
+    const first = batcher.add(1);
     await turn();
-    order.push("prepared");
-    prepared();
-    await drained;
-    expect(order).toEqual(["prepared", "drained"]);
-    expect(await result).toBe(1);
+    const waiting = [2, 3].map(async (item) => await batcher.add(item));
+    await expect(batcher.add(4)).rejects.toThrow(DatabaseBusyError);
+    flushes[0]?.();
+    await first;
+    await turn();
+    const next = batcher.add(5);
+    for (let index = 1; index <= 3; index += 1) {
+      flushes[index]?.();
+      await turn();
+    }
+    expect(await Promise.all([...waiting, next])).toEqual([2, 3, 5]);
+  });
+
+  test("flushes items up to its size, and an item that exceeds it alone", async () => {
+    const flushed: (readonly number[])[] = [];
+    const batcher = create<number, number>({
+      timers: new SimulatedTime(),
+      maxItems: 3,
+      maxInFlight: 1,
+      size: { of: (item) => item, max: 10 },
+      flush: async (items) => {
+        flushed.push(items);
+        return await Promise.resolve(items);
+      },
+    });
+    const items = [4, 6, 1, 20, 3, 2, 2, 2];
+    expect(await Promise.all(items.map(async (item) => await batcher.add(item)))).toEqual(items);
+    expect(flushed).toEqual([[4, 6], [1], [20], [3, 2, 2], [2]]);
   });
 
   test("keeps the order of many items of one owner", async () => {
@@ -182,72 +159,35 @@ describe("group commit", () => {
     expect(await Promise.all(results)).toEqual([2, 4]);
   });
 
-  test("returns each item its own result, in flushes within the limits, and lets no owner wait for another's", async () => {
-    for (let seed = 1; seed <= SCHEDULES; seed += 1) {
-      const random = seededRandom(seed);
-      const below = (count: number): number => Math.floor(random() * count);
-      const time = new SimulatedTime(random);
-      const [maxItems, maxInFlight] = [1 + below(8), 2 + below(2)];
-      const flushed: string[] = [];
-      const waits = { few: 0 };
-      const addedAt = new Map<string, number>();
-      let inFlight = 0;
-      const batcher = createBatcher<string, string>({
-        timers: time,
-        maxItems,
-        maxInFlight,
-        owner: { of: ([owner = ""]) => owner, many: 10, manyPerFlush: 2, refusal: () => new Error("full") },
-        flush: async (items) => {
-          inFlight += 1;
-          expect(inFlight).toBeLessThanOrEqual(maxInFlight);
-          expect(items.length).toBeLessThanOrEqual(maxItems);
-          flushed.push(...items);
-          for (const item of items.filter(([owner]) => owner === "f")) {
-            waits.few = Math.max(waits.few, time.now - (addedAt.get(item) ?? 0));
+  test("returns each item its own result, in order and in flushes within the limits, whatever the timing", async () => {
+    const turns = fc.array(fc.record({ adds: fc.nat(12), ends: fc.nat(3) }), { minLength: 1, maxLength: 20 });
+    const limits = [fc.integer({ min: 1, max: 5 }), fc.integer({ min: 1, max: 3 })] as const;
+    await fc.assert(
+      fc.asyncProperty(...limits, turns, async (maxItems, maxInFlight, script) => {
+        const { batcher, flushes } = underTest(maxItems, maxInFlight);
+        const results: Promise<number>[] = [];
+        let ended = 0;
+        const end = (): void => flushes[ended++]?.end();
+        for (const { adds, ends } of script) {
+          for (let add = 0; add < adds; add += 1) {
+            results.push(batcher.add(results.length));
           }
-          await time.sleep(1 + below(FLUSH_MS));
-          inFlight -= 1;
-          if (random() < 0.1) {
-            throw new Error(items.join(" "));
+          await turn();
+          expect(flushes.length - ended).toBeLessThanOrEqual(maxInFlight);
+          for (let each = 0; each < ends && ended < flushes.length; each += 1) {
+            end();
           }
-          return items.map((item) => `${item}!`);
-        },
-      });
-      const added: string[] = [];
-      const results: Promise<string>[] = [];
-      const add = (owner: string): void => {
-        const item = `${owner}${added.length}`;
-        added.push(item);
-        addedAt.set(item, time.now);
-        // A failed flush rejects exactly its items.
-        results.push(
-          batcher.add(item).then(
-            (result) => result.slice(0, -1),
-            ({ message }: Error) => message.split(" ").find((each) => each === item) ?? message,
-          ),
-        );
-      };
-      while (time.now < 3_000) {
-        // Two owners have many items, and one has an item now and then.
-        for (let count = below(12); count > 0; count -= 1) {
-          add(random() < 0.5 ? "a" : "b");
+          await turn();
         }
-        if (random() < 0.1) {
-          add("f");
+        while (ended < flushes.length) {
+          end();
+          await turn();
         }
-        await time.advance(below(2 * FLUSH_MS));
-      }
-      let drained = false;
-      void batcher.drain().then(() => (drained = true));
-      await time.advance(FLUSH_MS * added.length + 2_000);
-      expect(drained, `seed ${seed}`).toBe(true);
-      expect(await Promise.all(results), `seed ${seed}`).toEqual(added);
-      const of = (items: readonly string[], owner: string) => items.filter(([first]) => first === owner);
-      for (const owner of ["a", "b", "f"]) {
-        expect(of(flushed, owner), `seed ${seed}`).toEqual(of(added, owner));
-      }
-      // It waits for one flush of others, and for one of its own kind.
-      expect(waits.few, `seed ${seed}`).toBeLessThanOrEqual(2 * FLUSH_MS);
-    }
+        expect(flushes.flatMap(({ items }) => items)).toEqual(results.map((_, index) => index));
+        expect(Math.max(0, ...flushes.map(({ items }) => items.length))).toBeLessThanOrEqual(maxItems);
+        expect(await Promise.all(results)).toEqual(results.map((_, index) => 2 * index));
+      }),
+      cases(60),
+    );
   });
 });

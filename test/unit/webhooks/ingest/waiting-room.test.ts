@@ -1,7 +1,7 @@
 /** What waits for flushes: owners take turns, and none delays the others. */
 import { beforeEach, describe, expect, test } from "vitest";
-import { type BatcherOptions, createBatcher } from "#database/batcher.ts";
 import { DatabaseBusyError } from "#database/errors.ts";
+import { createFairBatcher, type FairBatcherOptions } from "#webhooks/ingest/fair-batcher.ts";
 import { SimulatedTime } from "#test/support/simulated-time.ts";
 
 let time: SimulatedTime;
@@ -28,7 +28,7 @@ describe("the waiting room", () => {
     ["size", { of: () => 10, max: 100, maxWaiting: 40 }, 100],
   ])("gives each owner half of the waiting room, by %s", async (_, size, maxWaiting) => {
     const flushes: (() => void)[] = [];
-    const batcher = createBatcher<string, string>({
+    const batcher = createFairBatcher<string, string>({
       timers: time,
       maxItems: 10,
       maxInFlight: 1,
@@ -55,9 +55,67 @@ describe("the waiting room", () => {
     expect(await next).toBe("a5");
   });
 
+  test("rejects items beyond its limit of size at once, and accepts more when there is room", async () => {
+    const flushes: (() => void)[] = [];
+    const batcher = createFairBatcher<number, number>({
+      timers: time,
+      maxItems: 1,
+      maxInFlight: 1,
+      size: { of: () => 10, max: 10, maxWaiting: 20 },
+      flush: async (items) =>
+        await new Promise((resolve) => {
+          flushes.push(() => resolve(items));
+        }),
+    });
+    const first = batcher.add(1);
+    await turn();
+    const waiting = [2, 3].map(async (item) => await batcher.add(item));
+    await expect(batcher.add(4)).rejects.toThrow(DatabaseBusyError);
+    flushes[0]?.();
+    await first;
+    await turn();
+    const next = batcher.add(5);
+    for (let index = 1; index <= 3; index += 1) {
+      flushes[index]?.();
+      await turn();
+    }
+    expect(await Promise.all([...waiting, next])).toEqual([2, 3, 5]);
+  });
+
+  test("drains only after what is being prepared", async () => {
+    const ready = new Set<number>();
+    let prepared = (): void => undefined;
+    const batcher = createFairBatcher<number, number>({
+      timers: time,
+      maxItems: 1,
+      maxInFlight: 1,
+      preparation: {
+        isReady: (item) => ready.has(item),
+        maxItems: 1,
+        prepare: async ([item]) =>
+          await new Promise<void>((resolve) => {
+            prepared = () => {
+              ready.add(item as number);
+              resolve();
+            };
+          }),
+      },
+      flush: async (items) => await Promise.resolve(items),
+    });
+    const result = batcher.add(1);
+    const order: string[] = [];
+    const drained = batcher.drain().then(() => order.push("drained"));
+    await turn();
+    order.push("prepared");
+    prepared();
+    await drained;
+    expect(order).toEqual(["prepared", "drained"]);
+    expect(await result).toBe(1);
+  });
+
   test("takes items of the owners in turns, in order within each, and within the size", async () => {
     const flushes: { readonly items: readonly string[]; readonly end: () => void }[] = [];
-    const batcher = createBatcher<string, string>({
+    const batcher = createFairBatcher<string, string>({
       timers: time,
       maxItems: 3,
       maxInFlight: 1,
@@ -85,13 +143,13 @@ describe("the waiting room", () => {
   /** Returns a batcher in which more than three waiting items are many. */
   function shared(
     maxInFlight = 2,
-    more: Partial<Pick<BatcherOptions<string, string>, "rows" | "owner" | "preparation">> = {},
+    more: Partial<Pick<FairBatcherOptions<string, string>, "rows" | "owner" | "preparation">> = {},
   ): {
     readonly add: (...items: readonly string[]) => Promise<string[]>;
     readonly flushes: { readonly items: readonly string[]; readonly end: () => void }[];
   } {
     const flushes: { readonly items: readonly string[]; readonly end: () => void }[] = [];
-    const batcher = createBatcher<string, string>({
+    const batcher = createFairBatcher<string, string>({
       maxItems: 4,
       maxInFlight,
       owner: { ...BY_FIRST_LETTER, many: 3 },

@@ -1,8 +1,7 @@
-/** What waits for the flushes of a batcher (batcher.ts), in all and by owner. */
-import { DatabaseBusyError } from "./errors.ts";
+/** What waits for the flushes of a batcher (fair-batcher.ts), in all and by owner. */
+import { WAITING_ITEMS_MAX } from "#database/batcher.ts";
+import { DatabaseBusyError } from "#database/errors.ts";
 
-/** Default limit of items that wait while flushes are under way. */
-const WAITING_ITEMS_MAX = 10_000;
 /** For this long after the items of one owner, more are expected. */
 export const OTHERS_MS = 1_000;
 /** A rest is short, however slow the flushes are: a client waits for its large batch, and would repeat it. */
