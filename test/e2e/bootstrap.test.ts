@@ -232,6 +232,14 @@ describe("the command line's bundle", () => {
     expect(await project.bundles()).toEqual([COMMANDS, COMMANDS]);
   });
 
+  it("is made again when package.json has changed, whose imports say where modules lie", async () => {
+    await project.signet("whoami");
+    const manifest = { type: "module", imports: { "#*.ts": "./src/*.ts" } };
+    await writeFile(join(directory, "package.json"), JSON.stringify(manifest));
+    await project.signet("whoami");
+    expect(await project.bundles()).toEqual([COMMANDS, COMMANDS]);
+  });
+
   it("stays when another file has changed; commands that run a process have their own bundle", async () => {
     await project.signet("whoami");
     await writeFile(join(directory, "src", "processes", "main.ts"), 'console.log("main", process.argv[2]);');
