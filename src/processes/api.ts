@@ -65,7 +65,7 @@ import { openOperatorAccess } from "./api/operator-access.ts";
 import { rotationRules } from "#config/rotation-settings.ts";
 import { openPortalBrands } from "./api/portal-brands.ts";
 import { openProducers } from "./api/producers.ts";
-import { followHome } from "./home-cell.ts";
+import { followHome } from "./home-knowledge.ts";
 import { followRevocations } from "./revocation.ts";
 import type { TenantLimits } from "#http/rate-limits/tenant-limits.ts";
 import { openTenantLimits } from "./api/tenant-limits.ts";

@@ -40,7 +40,7 @@ import { temporalReadiness } from "#temporal/readiness.ts";
 import { checkNamespace, temporalOptions } from "#temporal/client.ts";
 import { createDataConverter } from "#temporal/codec.ts";
 import type { Keyring } from "#crypto/keyring.ts";
-import { openCellClock, openHomePool } from "./home-cell.ts";
+import { openCellClock, openHomePool } from "#cells/home-cell.ts";
 import { connectNative, createNativeClient } from "#temporal/native-client.ts";
 import { ReplacedConnection } from "#temporal/replaced-connection.ts";
 import { installTemporalRuntime } from "#temporal/runtime.ts";
@@ -253,7 +253,7 @@ async function openClock(
 ): Promise<{ readonly clock: GuardedClock; readonly home: Pool | undefined }> {
   const own = await openDatabaseClock(pool, machineTimers);
   const home = isAway(cellsOf(config)) ? openHomePool(config, log) : undefined;
-  return { clock: home === undefined ? own : await openCellClock(own, home, log), home };
+  return { clock: home === undefined ? own : await openCellClock(own, home, machineTimers, log), home };
 }
 
 /** Starts a worker process. Resolves when it polls. */

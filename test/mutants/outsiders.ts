@@ -62,7 +62,7 @@ export const OUTSIDERS: readonly Mutant[] = [
   {
     name: "cell-holds-by-the-home-cells-clock",
     breaks: "A hold in a cell begins by the cell's clock (decision 39)",
-    file: "src/processes/home-cell.ts",
+    file: "src/cells/home-cell.ts",
     find: "own?.held_at ?? now",
     replace: "own?.held_at ?? (tenant.held_at > now ? tenant.held_at : now)",
     caughtBy: "test/integration/api/cells.test.ts",
@@ -70,7 +70,7 @@ export const OUTSIDERS: readonly Mutant[] = [
   {
     name: "cell-keeps-revoked-sessions",
     breaks: "A portal session of a cell ends with a revocation at home, for good (docs/regions.md)",
-    file: "src/processes/home-cell.ts",
+    file: "src/cells/home-cell.ts",
     find: '[{ kind: "all", target: "" }] : revocations,',
     replace: '[{ kind: "all", target: "" }] : [],',
     caughtBy: "test/integration/api/cell-trust.test.ts",

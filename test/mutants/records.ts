@@ -239,7 +239,7 @@ export const RECORDS: readonly Mutant[] = [
   {
     name: "cell-writes-to-all-tenants",
     breaks: "A cell writes to the logs of its own region's tenants only (decision 35)",
-    file: "src/processes/cell-logs.ts",
+    file: "src/cells/cell-logs.ts",
     find: "return erases || of?.regions.some(serves) === true;",
     replace: "return erases || of?.regions.some(serves) !== undefined;",
     caughtBy: "test/integration/api/cell-trust.test.ts",
@@ -389,7 +389,7 @@ export const RECORDS: readonly Mutant[] = [
   {
     name: "ids-that-go-back-unnoticed",
     breaks: "A cell knows new tenants also after the home cell moved to another server (docs/operations.md)",
-    file: "src/processes/home-cell.ts",
+    file: "src/cells/home-cell.ts",
     find: "BigInt(upto) < BigInt(since)",
     replace: "BigInt(upto) < 0n",
     caughtBy: "test/integration/api/cells.test.ts",

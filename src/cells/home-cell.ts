@@ -1,15 +1,12 @@
 /**
- * A cell's ties to the home cell (decision 35). An api learns verification keys and revocations from it. A worker keeps
- * the tenants as the home cell has them, sends it the compliance log of this cell, and applies its revocations to portal
- * sessions and endpoints here.
+ * A worker's ties to the home cell (decision 35). It keeps the tenants as the home cell has them, sends it the compliance
+ * log of this cell, and applies its revocations to portal sessions and endpoints here.
  */
 import { randomBytes } from "node:crypto";
 import { appendEntry } from "#compliance/append-entry.ts";
 import { cellEntry } from "#compliance/cell-entry.ts";
 import { type Config, ConfigError } from "#config/config.ts";
-import { named } from "#config/database-settings.ts";
 import type { Keyring } from "#crypto/keyring.ts";
-import { requireReachable } from "#database/access.ts";
 import { createPool, type Pool, type Queryable } from "#database/pool.ts";
 import {
   appendCellEntries,
@@ -33,16 +30,12 @@ import {
 import { CREDENTIAL_ENDED, insertNotices } from "#database/repositories/tokens/revocation-notices.ts";
 import { destroyTenant } from "#database/repositories/tenant-erasure.ts";
 import { transaction } from "#database/transaction.ts";
-import { CellClock, DatabaseClock, openDatabaseClock } from "#database/database-clock.ts";
-import type { Clock, GuardedClock } from "#domain/clock.ts";
+import { CellClock, DatabaseClock } from "#database/database-clock.ts";
+import type { Clock, GuardedClock, Timers } from "#domain/clock.ts";
 import type { Cell } from "#domain/regions.ts";
 import type { Logger } from "#observability/logger.ts";
 import { metrics } from "#observability/metrics.ts";
 import type { UpkeepJob } from "#runtime/upkeep.ts";
-import { followHubs } from "./hub-knowledge.ts";
-import { followRevocations, type RunningFollower } from "./revocation.ts";
-import { followKeys, type FollowingKeyStore } from "./signing-keys.ts";
-import { machineTimers } from "#runtime/machine-timers.ts";
 
 const EVERY_MS = 1_000;
 /** All tenants are compared again this often, in case the home cell was restored from a backup. */
@@ -51,51 +44,12 @@ const TENANTS_PAGE = 500;
 const ENTRIES_PAGE = 100;
 const REVOCATIONS_PAGE = 100;
 
-function homeDatabase({ homeDatabaseUrl }: Config): string {
+/** Returns the URL of the home cell's database. @throws ConfigError if it is not set */
+export function homeDatabase({ homeDatabaseUrl }: Config): string {
   if (homeDatabaseUrl === undefined) {
     throw new ConfigError(["SIGNET_HOME_DATABASE_URL must be set in a cell that is not the home cell"]);
   }
   return homeDatabaseUrl;
-}
-
-export interface FollowHomeOptions {
-  readonly config: Config;
-  readonly onPolicyChange: (tenantId: string) => void;
-  readonly log: Logger;
-}
-
-/** What an api knows of the home cell. */
-export interface KnownOfHome {
-  readonly keys: FollowingKeyStore;
-  readonly revocation: RunningFollower;
-  /** The home cell's clock: it dates tokens, denials and signing keys (decision 39). */
-  readonly clock: GuardedClock;
-}
-
-/** Follows the keys, the revocations and the time of the home cell, through hubs if SIGNET_HUBS names some. */
-export async function followHome(options: FollowHomeOptions): Promise<KnownOfHome> {
-  const { config, log } = options;
-  const { hubs, leaseKeys } = config;
-  if (hubs !== undefined && leaseKeys !== undefined) {
-    return await followHubs({ ...config, hubs, leaseKeys }, { process: "api", log });
-  }
-  const url = homeDatabase(config);
-  const home = { ...config, databaseUrl: url, databaseDirectUrl: undefined };
-  await requireReachable(named(config, url));
-  const pool = createPool({ url, role: "signet_edge", max: 2, log });
-  const clock = await openDatabaseClock(pool, machineTimers);
-  const keys = await followKeys(home, { db: pool, clock, timers: machineTimers, log });
-  return {
-    clock,
-    keys: {
-      ...keys,
-      close: async () => {
-        await keys.close();
-        await pool.end();
-      },
-    },
-    revocation: await followRevocations({ ...options, config: home, time: clock }),
-  };
 }
 
 export interface HomeJobsOptions {
@@ -118,8 +72,13 @@ export function openHomePool(config: Config, log: Logger): Pool {
 }
 
 /** Returns a worker's clock, compared with the home cell's as soon as that answers. Work goes on without the home cell. */
-export async function openCellClock(own: GuardedClock, home: Pool, log: Logger): Promise<CellClock> {
-  const clock = new CellClock(own, new DatabaseClock(machineTimers, home));
+export async function openCellClock(
+  own: GuardedClock,
+  home: Pool,
+  timers: Timers,
+  log: Logger,
+): Promise<CellClock> {
+  const clock = new CellClock(own, new DatabaseClock(timers, home));
   await clock.home
     .measure()
     .catch((error: unknown) => log.warn({ err: error }, "the home cell's clock is not known yet"));
