@@ -1,5 +1,6 @@
 /** The faults that `npm run test:mutants` makes, one at a time. Add one for each defect that is found outside. */
 import { CHANGES } from "./changes.ts";
+import { CLONE } from "./clone.ts";
 import { DELIVERIES } from "./deliveries.ts";
 import { DISPATCH } from "./dispatch.ts";
 import { GROWTH } from "./growth.ts";
@@ -26,4 +27,5 @@ export const MUTANTS: readonly Mutant[] = [
   ...GROWTH,
   ...SENT,
   ...OUTCOMES,
+  ...CLONE,
 ];

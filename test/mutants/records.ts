@@ -402,20 +402,4 @@ export const RECORDS: readonly Mutant[] = [
     replace: "value.toUTCString()",
     caughtBy: "test/unit/http/present.test.ts",
   },
-  {
-    name: "bundle-of-other-imports",
-    breaks: "A clone runs its current sources (decision 34)",
-    file: "src/bootstrap.mjs",
-    find: "BUNDLER, TSCONFIG, MANIFEST].map(",
-    replace: "BUNDLER, TSCONFIG].map(",
-    caughtBy: "test/e2e/bootstrap.test.ts",
-  },
-  {
-    name: "version-of-dist",
-    breaks: "A process knows the version of its package",
-    file: "src/runtime/package.ts",
-    find: "return manifest.name !== undefined || above === directory",
-    replace: "return manifest.name === undefined || above === directory",
-    caughtBy: "test/e2e/build.test.ts",
-  },
 ];

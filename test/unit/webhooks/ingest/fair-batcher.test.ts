@@ -1,4 +1,5 @@
 import { expect, test } from "vitest";
+import { DatabaseBusyError } from "#database/errors.ts";
 import { cases } from "#test/support/properties.ts";
 import { seededRandom } from "#test/support/seeded-random.ts";
 import { SimulatedTime } from "#test/support/simulated-time.ts";
@@ -74,4 +75,74 @@ test("returns each item its own result, in flushes within the limits, and lets n
     // It waits for one flush of others, and for one of its own kind.
     expect(waits.few, `seed ${seed}`).toBeLessThanOrEqual(2 * FLUSH_MS);
   }
+});
+
+async function turn(): Promise<void> {
+  await new Promise((resolve) => {
+    setImmediate(resolve);
+  });
+}
+
+test.each([
+  ["items", undefined, 4],
+  ["size", { of: () => 10, max: 100, maxWaiting: 40 }, 100],
+])("gives each owner half of the waiting room, by %s", async (_, size, maxWaiting) => {
+  const flushes: (() => void)[] = [];
+  const batcher = createFairBatcher<string, string>({
+    timers: new SimulatedTime(),
+    maxItems: 10,
+    maxInFlight: 1,
+    maxWaiting,
+    ...(size === undefined ? {} : { size }),
+    owner: {
+      of: ([owner = ""]) => owner,
+      many: 10,
+      manyPerFlush: 2,
+      refusal: () => new Error("half is taken"),
+    },
+    flush: async (items) => await new Promise((resolve) => flushes.push(() => resolve(items))),
+  });
+  const first = batcher.add("a1");
+  await turn();
+  const waiting = ["a2", "a3"].map(async (item) => await batcher.add(item));
+  await expect(batcher.add("a4")).rejects.toThrow("half is taken");
+  waiting.push(...["b1", "b2"].map(async (item) => await batcher.add(item)));
+  await expect(batcher.add("b3")).rejects.toThrow(DatabaseBusyError);
+  flushes[0]?.();
+  await first;
+  await turn();
+  // What is being flushed no longer waits.
+  const next = batcher.add("a5");
+  flushes[1]?.();
+  expect(await Promise.all(waiting)).toEqual(["a2", "a3", "b1", "b2"]);
+  await turn();
+  flushes[2]?.();
+  expect(await next).toBe("a5");
+});
+
+test("rejects items beyond its limit of size at once, and accepts more when there is room", async () => {
+  const flushes: (() => void)[] = [];
+  const batcher = createFairBatcher<number, number>({
+    timers: new SimulatedTime(),
+    maxItems: 1,
+    maxInFlight: 1,
+    size: { of: () => 10, max: 10, maxWaiting: 20 },
+    flush: async (items) =>
+      await new Promise((resolve) => {
+        flushes.push(() => resolve(items));
+      }),
+  });
+  const first = batcher.add(1);
+  await turn();
+  const waiting = [2, 3].map(async (item) => await batcher.add(item));
+  await expect(batcher.add(4)).rejects.toThrow(DatabaseBusyError);
+  flushes[0]?.();
+  await first;
+  await turn();
+  const next = batcher.add(5);
+  for (let index = 1; index <= 3; index += 1) {
+    flushes[index]?.();
+    await turn();
+  }
+  expect(await Promise.all([...waiting, next])).toEqual([2, 3, 5]);
 });

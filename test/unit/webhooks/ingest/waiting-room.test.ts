@@ -1,6 +1,5 @@
 /** What waits for flushes: owners take turns, and none delays the others. */
 import { beforeEach, describe, expect, test } from "vitest";
-import { DatabaseBusyError } from "#database/errors.ts";
 import { createFairBatcher, type FairBatcherOptions } from "#webhooks/ingest/fair-batcher.ts";
 import { SimulatedTime } from "#test/support/simulated-time.ts";
 
@@ -23,65 +22,6 @@ async function turn(): Promise<void> {
 }
 
 describe("the waiting room", () => {
-  test.each([
-    ["items", undefined, 4],
-    ["size", { of: () => 10, max: 100, maxWaiting: 40 }, 100],
-  ])("gives each owner half of the waiting room, by %s", async (_, size, maxWaiting) => {
-    const flushes: (() => void)[] = [];
-    const batcher = createFairBatcher<string, string>({
-      timers: time,
-      maxItems: 10,
-      maxInFlight: 1,
-      maxWaiting,
-      ...(size === undefined ? {} : { size }),
-      owner: { ...BY_FIRST_LETTER, many: 10 },
-      flush: async (items) => await new Promise((resolve) => flushes.push(() => resolve(items))),
-    });
-    const first = batcher.add("a1");
-    await turn();
-    const waiting = ["a2", "a3"].map(async (item) => await batcher.add(item));
-    await expect(batcher.add("a4")).rejects.toThrow("half is taken");
-    waiting.push(...["b1", "b2"].map(async (item) => await batcher.add(item)));
-    await expect(batcher.add("b3")).rejects.toThrow(DatabaseBusyError);
-    flushes[0]?.();
-    await first;
-    await turn();
-    // What is being flushed no longer waits.
-    const next = batcher.add("a5");
-    flushes[1]?.();
-    expect(await Promise.all(waiting)).toEqual(["a2", "a3", "b1", "b2"]);
-    await turn();
-    flushes[2]?.();
-    expect(await next).toBe("a5");
-  });
-
-  test("rejects items beyond its limit of size at once, and accepts more when there is room", async () => {
-    const flushes: (() => void)[] = [];
-    const batcher = createFairBatcher<number, number>({
-      timers: time,
-      maxItems: 1,
-      maxInFlight: 1,
-      size: { of: () => 10, max: 10, maxWaiting: 20 },
-      flush: async (items) =>
-        await new Promise((resolve) => {
-          flushes.push(() => resolve(items));
-        }),
-    });
-    const first = batcher.add(1);
-    await turn();
-    const waiting = [2, 3].map(async (item) => await batcher.add(item));
-    await expect(batcher.add(4)).rejects.toThrow(DatabaseBusyError);
-    flushes[0]?.();
-    await first;
-    await turn();
-    const next = batcher.add(5);
-    for (let index = 1; index <= 3; index += 1) {
-      flushes[index]?.();
-      await turn();
-    }
-    expect(await Promise.all([...waiting, next])).toEqual([2, 3, 5]);
-  });
-
   test("drains only after what is being prepared", async () => {
     const ready = new Set<number>();
     let prepared = (): void => undefined;
