@@ -46,7 +46,7 @@ const RENAMED_COLUMNS = {
   "webhooks/dead-letter-counts.ts": 3,
   "webhooks/delivery-balance.ts": 1,
   "webhooks/delivery-counts.ts": 20,
-  "webhooks/events.ts": 5,
+  "webhooks/matches.ts": 4,
   "webhooks/list-claims.ts": 4,
   "webhooks/reconciliation.ts": 5,
   "webhooks/replay-jobs.ts": 5,
