@@ -357,6 +357,7 @@ interface Tables {
   };
   readonly match_versions: {
     readonly tenant_id: string;
+    readonly slot: string;
     readonly version: string;
   };
   readonly operator_sessions: {

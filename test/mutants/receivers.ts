@@ -103,4 +103,12 @@ export const RECEIVERS: readonly Mutant[] = [
     replace: "  return value;",
     caughtBy: "test/machine/lib/client/transport.test.ts",
   },
+  {
+    name: "status-list-issuer-unchecked",
+    breaks: "A verifier with a mistake in its options does not start",
+    file: "src/lib/status-list/index.ts",
+    find: "if (!URL.canParse(issuer)) {",
+    replace: "if (issuer === undefined) {",
+    caughtBy: "test/unit/lib/status-list/status-list-client.test.ts",
+  },
 ];

@@ -247,7 +247,7 @@ const BUTTONS: Readonly<Record<string, () => Promise<void>>> = {
 };
 
 const [, part = ""] =
-  /^## Which button does what\n([\s\S]*?)^## /m.exec(
+  /^## Which button does what\n((?:(?!## ).*\n)*)/m.exec(
     readFileSync(new URL("../../docs/temporal.md", import.meta.url), "utf8"),
   ) ?? [];
 const rows = [...part.matchAll(/^\| ([^|]+?) \| [^|]+ \|$/gm)].map(([, name = ""]) => name).slice(2);

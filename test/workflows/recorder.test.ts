@@ -166,7 +166,7 @@ const leaseUntil = (seconds: number): Date => new Date(STARTED.getTime() + secon
 
 describe("a first attempt that delivers", () => {
   const DELIVERED = { status: 200, error: null, nextState: "DELIVERED", nextAttemptAt: null } as const;
-  const READ = { cycle: 1, attempt: 1, startedAt: STARTED, durationMs: 12, status: 200, error: null };
+  const READ = { cycle: 1, attempt: 1, started_at: STARTED, duration_ms: 12, status: 200, error: null };
 
   async function rowsOf(deliveryId: string): Promise<number> {
     const query = "SELECT FROM attempts WHERE delivery_id = $1";

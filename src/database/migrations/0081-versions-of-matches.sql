@@ -4,10 +4,11 @@
 CREATE TABLE match_versions (
   -- Without a foreign key: its check would wait for whatever locks the tenant.
   tenant_id text COLLATE "C" NOT NULL,
-  version   uuid NOT NULL
+  slot      uuid NOT NULL DEFAULT gen_random_uuid(),
+  version   uuid NOT NULL,
   -- The index has no version, and pages have room, so an update stays in its page.
+  PRIMARY KEY (tenant_id, slot)
 ) WITH (fillfactor = 50);
-CREATE INDEX match_versions_by_tenant ON match_versions (tenant_id);
 
 ALTER TABLE match_versions ENABLE ROW LEVEL SECURITY;
 ALTER TABLE match_versions FORCE ROW LEVEL SECURITY;
@@ -35,7 +36,7 @@ BEGIN
   IF FOUND THEN
     UPDATE public.match_versions v SET version = gen_random_uuid() WHERE v.ctid = place;
   ELSE
-    INSERT INTO public.match_versions VALUES (tenant, gen_random_uuid());
+    INSERT INTO public.match_versions (tenant_id, version) VALUES (tenant, gen_random_uuid());
   END IF;
   RETURN NULL;
 END $$;

@@ -6,6 +6,7 @@ import { createPublicKey, type JsonWebKey } from "node:crypto";
 import { inflateSync } from "node:zlib";
 import { readBody } from "../bounded-body.ts";
 import { verifySignature } from "../jws.ts";
+import { checkFunctions, checkNumbers, readText } from "../options.ts";
 import { soundKey } from "../public-key.ts";
 
 const TIMEOUT_MS = 5_000;
@@ -74,8 +75,16 @@ export class StatusListClient {
   readonly #reading = new Map<string, Promise<List>>();
   #keys: KeySet = { at: 0, keys: [] };
 
+  /** @throws TypeError that names an option which is wrong */
   constructor(options: StatusListOptions) {
-    this.#options = { staleSeconds: 0, fetch: globalThis.fetch, now: Date.now, ...options };
+    const { staleSeconds = 0, fetch = globalThis.fetch, now = Date.now } = options;
+    const issuer = readText({ ...options }, "issuer");
+    if (!URL.canParse(issuer)) {
+      throw new TypeError("issuer is not a URL");
+    }
+    checkNumbers({ ...options }, ["staleSeconds"]);
+    checkFunctions({ fetch, now }, ["fetch", "now"]);
+    this.#options = { issuer, staleSeconds, fetch, now };
   }
 
   /**

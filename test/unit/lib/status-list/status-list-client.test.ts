@@ -232,3 +232,19 @@ test("concurrent questions share one request, and a new key is found", async () 
   nowMs += 300_001;
   expect(await codeOf(status.isRevoked(claimsOf(0)))).toBe("LIST_INVALID");
 });
+
+test.each([
+  ["issuer is not set", {}],
+  ["issuer is empty", { issuer: " \n" }],
+  ["issuer is not a URL", { issuer: "api.example.com" }],
+  ["staleSeconds is not a number of at least 0", { issuer: ISSUER, staleSeconds: "60" }],
+  ["fetch is not a function", { issuer: ISSUER, fetch: {} }],
+])("a client is not made with a mistake: %s", (message, options) => {
+  expect(() => new StatusListClient(options as never)).toThrow(new TypeError(message));
+});
+
+test("an option that is undefined has its default", () => {
+  expect(
+    () => new StatusListClient({ issuer: `${ISSUER}\n`, staleSeconds: undefined as never }),
+  ).not.toThrow();
+});
