@@ -51,6 +51,8 @@ const NEVER_COMPOSED: Readonly<Record<string, readonly [answer: RegExp, why: str
     /column x\.\w+ does not exist/,
     "each kind has its own label, and only some are found by their day",
   ],
+  matchEndpoints: [/column "endpoints" does not exist/, "a match always lists its endpoints"],
+  insertEvents: [/column n\.endpoints does not exist/, "the insert compares matches and lists no endpoints"],
   takeOutOfUse: [
     /signet_api: permission denied for table (?:principals|tenants)/,
     "tenants revoke credentials; operators revoke the others",
