@@ -198,10 +198,7 @@ export class KeptConnection<C> {
     } finally {
       cancel();
     }
-    this.#patienceMs = Math.min(
-      this.#patienceMs,
-      Math.max(3 * (this.#options.timers.monotonic() - beganAt), PATIENCE_MS),
-    );
+    this.#patienceMs = Math.min(this.#patienceMs, Math.max(3 * (timers.monotonic() - beganAt), PATIENCE_MS));
     this.#attempts.delete(ending);
     this.#use(line, line.connection);
   }

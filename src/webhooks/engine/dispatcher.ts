@@ -1,7 +1,8 @@
 /**
  * Takes deliveries over at their insert if it can (decision 42), and the others from the outbox: claims them by writing
- * their carrier, sends their first attempts, and starts the carrier's workflow. A lone delivery goes immediately; deliveries that wait for a token go together. After a crash
- * between claim and start, a sweep starts the claim again, with the same carrier, members and epoch.
+ * their carrier, sends their first attempts, and starts the carrier's workflow. A lone delivery goes immediately;
+ * deliveries that wait for a token go together. After a crash between claim and start, a sweep starts the claim again,
+ * with the same carrier, members and epoch.
  */
 import type { Logger } from "pino";
 import type { Pool } from "#database/pool.ts";

@@ -151,11 +151,8 @@ function grownTables(samples: readonly Sample[]): Record<string, number> {
   return Object.fromEntries(grown.slice(0, SERIES_LENGTH));
 }
 
-/** The days of the soak. */
-interface Days {
-  /** Ends a day of PostgreSQL and of all processes when the events that were sent so far have arrived. */
-  next(sent: number): Promise<void>;
-}
+/** Ends a day of PostgreSQL and of all processes when the events that were sent so far have arrived. */
+type NextDay = (sent: number) => Promise<void>;
 
 /** Samples until `end` is called, which returns all samples. */
 function takeSamples(world: World, everyMs: number): { end(): Promise<readonly Sample[]> } {
@@ -177,7 +174,7 @@ function takeSamples(world: World, everyMs: number): { end(): Promise<readonly S
   };
 }
 
-async function soakIn(scene: SetScene, days: Days): Promise<CaseOutcome> {
+async function soakIn(scene: SetScene, nextDay: NextDay): Promise<CaseOutcome> {
   const { world, quick } = scene;
   const minutes = quick ? Math.min(QUICK_MINUTES, scene.minutes) : scene.minutes;
   const events = Math.round(minutes * 60 * PER_SECOND);
@@ -193,7 +190,7 @@ async function soakIn(scene: SetScene, days: Days): Promise<CaseOutcome> {
       const pace = { kind: "open", perSecond: PER_SECOND } as const;
       published.push(...(await trial.publish([{ from, count, group, pace }])));
       if (from + count < events) {
-        await days.next(from + count);
+        await nextDay(from + count);
       }
     }
     const samples = await sampling.end();
@@ -236,7 +233,7 @@ export async function soak(scene: SetScene): Promise<CaseOutcome> {
   const settings = { SIGNET_RETENTION_DAYS: String(RETENTION_DAYS) };
   return await inShiftedWorld(scene, { seconds: 0, settings }, async ({ world, clock }) => {
     let day = 0;
-    const next = async (sent: number): Promise<void> => {
+    const nextDay: NextDay = async (sent) => {
       await scene.load.drain(({ ok }) => ok >= sent, NIGHT);
       day += 1;
       await clock.shiftTo(day * DAY_S);
@@ -247,6 +244,6 @@ export async function soak(scene: SetScene): Promise<CaseOutcome> {
       );
       await runUpkeep(world);
     };
-    return await soakIn({ ...scene, world }, { next });
+    return await soakIn({ ...scene, world }, nextDay);
   });
 }

@@ -1,5 +1,6 @@
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
+import { nextTurn } from "#runtime/slices.ts";
 import { DatabaseBusyError } from "#database/errors.ts";
 import { type Batcher, createBatcher } from "#database/batcher.ts";
 import { createFairBatcher } from "#webhooks/ingest/fair-batcher.ts";
@@ -9,12 +10,6 @@ import { SimulatedTime } from "#test/support/simulated-time.ts";
 interface Flush {
   readonly items: readonly number[];
   readonly end: (error?: Error) => void;
-}
-
-async function turn(): Promise<void> {
-  await new Promise((resolve) => {
-    setImmediate(resolve);
-  });
 }
 
 describe.each([
@@ -45,7 +40,7 @@ describe.each([
   test("flushes a single item at once", async () => {
     const { batcher, flushes } = underTest(10, 1);
     const result = batcher.add(1);
-    await turn();
+    await nextTurn();
     expect(flushes.map(({ items }) => items)).toEqual([[1]]);
     flushes[0]?.end();
     expect(await result).toBe(2);
@@ -54,12 +49,12 @@ describe.each([
   test("batches the items of one turn, and those that wait while flushes are in progress", async () => {
     const { batcher, flushes } = underTest(10, 1);
     const results = [1, 2].map(async (item) => await batcher.add(item));
-    await turn();
+    await nextTurn();
     results.push(...[3, 4, 5].map(async (item) => await batcher.add(item)));
-    await turn();
+    await nextTurn();
     expect(flushes.map(({ items }) => items)).toEqual([[1, 2]]);
     flushes[0]?.end();
-    await turn();
+    await nextTurn();
     expect(flushes.map(({ items }) => items)).toEqual([
       [1, 2],
       [3, 4, 5],
@@ -71,7 +66,7 @@ describe.each([
   test("rejects exactly the items of a failed flush", async () => {
     const { batcher, flushes } = underTest(2, 2);
     const results = Promise.allSettled([1, 2, 3].map(async (item) => await batcher.add(item)));
-    await turn();
+    await nextTurn();
     flushes[0]?.end(new Error("refused"));
     flushes[1]?.end();
     expect((await results).map(({ status }) => status)).toEqual(["rejected", "rejected", "fulfilled"]);
@@ -98,16 +93,16 @@ describe.each([
       flush: async (items) => await new Promise((resolve) => flushes.push(() => resolve(items))),
     });
     const first = batcher.add(1);
-    await turn();
+    await nextTurn();
     const waiting = [2, 3].map(async (item) => await batcher.add(item));
     await expect(batcher.add(4)).rejects.toThrow(DatabaseBusyError);
     flushes[0]?.();
     await first;
-    await turn();
+    await nextTurn();
     const next = batcher.add(5);
     for (let index = 1; index <= 3; index += 1) {
       flushes[index]?.();
-      await turn();
+      await nextTurn();
     }
     expect(await Promise.all([...waiting, next])).toEqual([2, 3, 5]);
   });
@@ -133,10 +128,10 @@ describe.each([
     const { batcher, flushes } = underTest(100, 1);
     const items = Array.from({ length: 1_000 }, (_, index) => index);
     const results = Promise.all(items.map(async (item) => await batcher.add(item)));
-    await turn();
+    await nextTurn();
     for (let index = 0; index < flushes.length; index += 1) {
       flushes[index]?.end();
-      await turn();
+      await nextTurn();
     }
     expect(flushes.flatMap((flush) => flush.items)).toEqual(items);
     expect(await results).toEqual(items.map((item) => 2 * item));
@@ -150,9 +145,9 @@ describe.each([
     const drain = batcher.drain().then(() => {
       drained = true;
     });
-    await turn();
+    await nextTurn();
     flushes[0]?.end();
-    await turn();
+    await nextTurn();
     expect(drained).toBe(false);
     flushes[1]?.end();
     await drain;
@@ -172,16 +167,16 @@ describe.each([
           for (let add = 0; add < adds; add += 1) {
             results.push(batcher.add(results.length));
           }
-          await turn();
+          await nextTurn();
           expect(flushes.length - ended).toBeLessThanOrEqual(maxInFlight);
           for (let each = 0; each < ends && ended < flushes.length; each += 1) {
             end();
           }
-          await turn();
+          await nextTurn();
         }
         while (ended < flushes.length) {
           end();
-          await turn();
+          await nextTurn();
         }
         expect(flushes.flatMap(({ items }) => items)).toEqual(results.map((_, index) => index));
         expect(Math.max(0, ...flushes.map(({ items }) => items.length))).toBeLessThanOrEqual(maxItems);

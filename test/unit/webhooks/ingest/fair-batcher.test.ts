@@ -1,4 +1,5 @@
 import { expect, test } from "vitest";
+import { nextTurn } from "#runtime/slices.ts";
 import { DatabaseBusyError } from "#database/errors.ts";
 import { cases } from "#test/support/properties.ts";
 import { seededRandom } from "#test/support/seeded-random.ts";
@@ -77,12 +78,6 @@ test("returns each item its own result, in flushes within the limits, and lets n
   }
 });
 
-async function turn(): Promise<void> {
-  await new Promise((resolve) => {
-    setImmediate(resolve);
-  });
-}
-
 test.each([
   ["items", undefined, 4],
   ["size", { of: () => 10, max: 100, maxWaiting: 40 }, 100],
@@ -103,19 +98,19 @@ test.each([
     flush: async (items) => await new Promise((resolve) => flushes.push(() => resolve(items))),
   });
   const first = batcher.add("a1");
-  await turn();
+  await nextTurn();
   const waiting = ["a2", "a3"].map(async (item) => await batcher.add(item));
   await expect(batcher.add("a4")).rejects.toThrow("half is taken");
   waiting.push(...["b1", "b2"].map(async (item) => await batcher.add(item)));
   await expect(batcher.add("b3")).rejects.toThrow(DatabaseBusyError);
   flushes[0]?.();
   await first;
-  await turn();
+  await nextTurn();
   // What is being flushed no longer waits.
   const next = batcher.add("a5");
   flushes[1]?.();
   expect(await Promise.all(waiting)).toEqual(["a2", "a3", "b1", "b2"]);
-  await turn();
+  await nextTurn();
   flushes[2]?.();
   expect(await next).toBe("a5");
 });
@@ -133,16 +128,16 @@ test("rejects items beyond its limit of size at once, and accepts more when ther
       }),
   });
   const first = batcher.add(1);
-  await turn();
+  await nextTurn();
   const waiting = [2, 3].map(async (item) => await batcher.add(item));
   await expect(batcher.add(4)).rejects.toThrow(DatabaseBusyError);
   flushes[0]?.();
   await first;
-  await turn();
+  await nextTurn();
   const next = batcher.add(5);
   for (let index = 1; index <= 3; index += 1) {
     flushes[index]?.();
-    await turn();
+    await nextTurn();
   }
   expect(await Promise.all([...waiting, next])).toEqual([2, 3, 5]);
 });

@@ -1,5 +1,6 @@
 /** What ingest remembers of matches, and that it reads those of each tenant apart. */
 import { expect, test } from "vitest";
+import { nextTurn } from "#runtime/slices.ts";
 import type { Pool } from "#database/pool.ts";
 import { type KnownMatch, Matches } from "#webhooks/ingest/matches.ts";
 import { SimulatedTime } from "#test/support/simulated-time.ts";
@@ -10,12 +11,6 @@ interface Asked {
   readonly tenantId: string;
   readonly types: readonly string[];
   readonly answer: (endpoints?: string) => Promise<void>;
-}
-
-async function turn(): Promise<void> {
-  await new Promise((resolve) => {
-    setImmediate(resolve);
-  });
 }
 
 /** Returns matches whose statements the test answers, with `max` connections. */
@@ -35,7 +30,7 @@ function underTest(max = 10): { readonly matches: Matches; readonly asked: Asked
             resolve({
               rows: types.map((type) => ({ tenantId, type, ...rest, endpoints: endpoints ?? "" })),
             });
-            await turn();
+            await nextTurn();
           },
         });
       }),
@@ -46,7 +41,7 @@ function underTest(max = 10): { readonly matches: Matches; readonly asked: Asked
 test("reads only what is not known, and forgets no newer match than the one named", async () => {
   const { matches, asked } = underTest();
   void matches.read({ tenantId: "a", types: ["t", "u", "t"] });
-  await turn();
+  await nextTurn();
   expect(asked[0]?.types).toEqual(["t", "u"]);
   await asked[0]?.answer("ep_1,ep_2!");
   const first = matches.known("a/t") as KnownMatch;
@@ -59,7 +54,7 @@ test("reads only what is not known, and forgets no newer match than the one name
   matches.forget(first);
   expect(matches.known("a/t")).toBeUndefined();
   void matches.read({ tenantId: "a", types: ["u", "t"] });
-  await turn();
+  await nextTurn();
   expect(asked[1]?.types).toEqual(["t"]);
   await asked[1]?.answer();
   matches.forget(first);
@@ -69,7 +64,7 @@ test("reads only what is not known, and forgets no newer match than the one name
 test("a match that is still current keeps its endpoints under the version at which it was compared", async () => {
   const { matches, asked } = underTest();
   void matches.read({ tenantId: "a", types: ["t"] });
-  await turn();
+  await nextTurn();
   await asked[0]?.answer("ep_1");
   const first = matches.known("a/t") as KnownMatch;
   matches.renew(first, undefined);
@@ -85,7 +80,7 @@ test("remembers matches by their endpoints, and the first type that was asked fo
   const { matches, asked } = underTest();
   const types = Array.from({ length: 16 }, (_, index) => `t${index}`);
   void matches.read({ tenantId: "a", types });
-  await turn();
+  await nextTurn();
   // 16 times 20,000 are more than is remembered, and half of it in all.
   await asked[0]?.answer(Array.from({ length: 20_000 }, (_, index) => `ep_${index}`).join());
   const known = types.filter((type) => matches.known(`a/${type}`) !== undefined);
@@ -97,7 +92,7 @@ test("slow matches of some tenants leave connections to commits, and each tenant
   for (const tenantId of ["a", "b", "c", "d"]) {
     void matches.read({ tenantId, types: ["t"] });
   }
-  await turn();
+  await nextTurn();
   expect(asked.map(({ tenantId }) => tenantId)).toEqual(["a", "b", "c"]);
   await asked[1]?.answer();
   expect(asked[3]?.tenantId).toBe("d");

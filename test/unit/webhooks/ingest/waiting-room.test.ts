@@ -1,5 +1,6 @@
 /** What waits for flushes: owners take turns, and none delays the others. */
 import { beforeEach, describe, expect, test } from "vitest";
+import { nextTurn } from "#runtime/slices.ts";
 import { createFairBatcher, type FairBatcherOptions } from "#webhooks/ingest/fair-batcher.ts";
 import { SimulatedTime } from "#test/support/simulated-time.ts";
 
@@ -14,12 +15,6 @@ const BY_FIRST_LETTER = {
   manyPerFlush: 2,
   refusal: () => new Error("half is taken"),
 };
-
-async function turn(): Promise<void> {
-  await new Promise((resolve) => {
-    setImmediate(resolve);
-  });
-}
 
 describe("the waiting room", () => {
   test("drains only after what is being prepared", async () => {
@@ -45,7 +40,7 @@ describe("the waiting room", () => {
     const result = batcher.add(1);
     const order: string[] = [];
     const drained = batcher.drain().then(() => order.push("drained"));
-    await turn();
+    await nextTurn();
     order.push("prepared");
     prepared();
     await drained;
@@ -66,10 +61,10 @@ describe("the waiting room", () => {
     });
     const items = ["a0", "a1", "a2", "a3", "a4", "b1", "b2", "c1-long", "a5"];
     const results = Promise.all(items.map(async (item) => await batcher.add(item)));
-    await turn();
+    await nextTurn();
     for (let index = 0; index < flushes.length; index += 1) {
       flushes[index]?.end();
-      await turn();
+      await nextTurn();
     }
     expect(flushes.map((flush) => flush.items)).toEqual([
       ["a0", "b1"],
@@ -108,11 +103,11 @@ describe("the waiting room", () => {
   test("never holds all flushes with one owner's many items, so that another owner's need not wait", async () => {
     const { add, flushes } = shared();
     void add(...MANY);
-    await turn();
+    await nextTurn();
     expect(flushes.map(({ items }) => items)).toEqual([MANY.slice(0, 4)]);
     // It may be an owner with many items as well.
     void add(...MANY.map((item) => item.replace("a", "b")));
-    await turn();
+    await nextTurn();
     expect(flushes[1]?.items).toEqual(["b0", "a4", "b1", "a5"]);
   });
 
@@ -120,16 +115,16 @@ describe("the waiting room", () => {
     const { add, flushes } = shared(2, { owner: { ...BY_FIRST_LETTER, many: 3, restPerFlush: 3 } });
     /** Ends the flushes of the current instant. @returns their items */
     const ended = async (): Promise<readonly (readonly string[])[]> => {
-      await turn();
+      await nextTurn();
       const ending = flushes.splice(0);
       ending.forEach(({ end }) => end());
-      await turn();
+      await nextTurn();
       return ending.map(({ items }) => items);
     };
     void add("b0");
-    await turn();
+    await nextTurn();
     void add(...MANY);
-    await turn();
+    await nextTurn();
     await time.advance(10);
     // Both take 10 ms. Then the rest begins, until 40 ms.
     expect(await ended()).toEqual([["b0"], ["a0", "a1"]]);
@@ -151,11 +146,11 @@ describe("the waiting room", () => {
   test("a rest ends by itself, and is short however long a flush took", async () => {
     const { add, flushes } = shared(1, { owner: { ...BY_FIRST_LETTER, many: 3, restPerFlush: 3 } });
     void add("b0", ...MANY);
-    await turn();
+    await nextTurn();
     await time.advance(900);
     for (const index of [0, 1]) {
       flushes[index]?.end();
-      await turn();
+      await nextTurn();
     }
     expect(flushes.map(({ items }) => items)).toEqual([["a0", "a1"], ["b0"]]);
     await time.advance(99);
@@ -167,7 +162,7 @@ describe("the waiting room", () => {
   test("flushes many items of several owners in every flush", async () => {
     const { add, flushes } = shared();
     void add(...MANY.flatMap((item) => [item, item.replace("a", "b")]));
-    await turn();
+    await nextTurn();
     expect(flushes.map(({ items }) => items)).toEqual([
       ["a0", "b0", "a1", "b1"],
       ["a2", "b2", "a3", "b3"],
@@ -186,10 +181,10 @@ describe("the waiting room", () => {
     const { add, flushes } = byRows();
     const items = ["a4", "a6", "a1", "a30", "a9"];
     const results = add(...items);
-    await turn();
+    await nextTurn();
     for (let index = 0; index < flushes.length; index += 1) {
       flushes[index]?.end();
-      await turn();
+      await nextTurn();
     }
     expect(flushes.map((flush) => flush.items)).toEqual([["a4", "a6"], ["a1"], ["a30"], ["a9"]]);
     expect(await results).toEqual(items);
@@ -198,27 +193,27 @@ describe("the waiting room", () => {
   test("treats few items with many rows like many items", async () => {
     const { add, flushes } = byRows();
     void add("a30", "a3", "a2", "b1", "c2");
-    await turn();
+    await nextTurn();
     // Others do not share a flush with them, and take the next one at once.
     expect(flushes.map(({ items }) => items)).toEqual([["a30"], ["b1", "c2"]]);
     flushes[1]?.end();
     void add("b2");
-    await turn();
+    await nextTurn();
     expect(flushes[2]?.items).toEqual(["b2"]);
     flushes[0]?.end();
-    await turn();
+    await nextTurn();
     expect(flushes[3]?.items).toEqual(["a3"]);
   });
 
   test("takes the first few of an owner's many items for no other owner's", async () => {
     const { add, flushes } = shared();
     void add(...MANY.slice(0, 2));
-    await turn();
+    await nextTurn();
     void add(...MANY.slice(2));
-    await turn();
+    await nextTurn();
     for (let index = 0; index < 3; index += 1) {
       flushes[index]?.end();
-      await turn();
+      await nextTurn();
     }
     // Otherwise each flush would have only two of them for a second.
     expect(flushes.map(({ items }) => items)).toEqual([
@@ -232,23 +227,23 @@ describe("the waiting room", () => {
   test("flushes another owner's few items at once, apart from the many", async () => {
     const { add, flushes } = shared();
     void add("b0", ...MANY);
-    await turn();
+    await nextTurn();
     // Each kind has its flush, and the many take only a part of theirs.
     expect(flushes.map(({ items }) => items)).toEqual([["a0", "a1"], ["b0"]]);
     flushes[1]?.end();
-    await turn();
+    await nextTurn();
     // The second flush stays free for the others.
     expect(flushes).toHaveLength(2);
     void add("b1");
-    await turn();
+    await nextTurn();
     expect(flushes[2]?.items).toEqual(["b1"]);
     flushes[0]?.end();
-    await turn();
+    await nextTurn();
     expect(flushes[3]?.items).toEqual(["a2", "a3"]);
     flushes[2]?.end();
     await time.advance(1_001);
     flushes[3]?.end();
-    await turn();
+    await nextTurn();
     // Nobody else has had items for a second.
     expect(flushes.slice(4).map(({ items }) => items)).toEqual([MANY.slice(4, 8)]);
   });
@@ -256,10 +251,10 @@ describe("the waiting room", () => {
   test("takes every flush for many items a second after others had some, though no flush ends", async () => {
     const { add, flushes } = shared();
     void add("b0");
-    await turn();
+    await nextTurn();
     flushes[0]?.end();
     void add(...MANY.flatMap((item) => [item, item.replace("a", "c")]));
-    await turn();
+    await nextTurn();
     expect(flushes.slice(1).map(({ items }) => items)).toEqual([["a0", "c0"]]);
     await time.advance(1_050);
     expect(flushes.slice(2).map(({ items }) => items)).toEqual([["a1", "c1", "a2", "c2"]]);
@@ -268,12 +263,12 @@ describe("the waiting room", () => {
   test("never holds all flushes with one owner's few items either, but with those of several owners", async () => {
     const { add, flushes } = shared();
     void add("a0");
-    await turn();
+    await nextTurn();
     void add("a1");
-    await turn();
+    await nextTurn();
     expect(flushes.map(({ items }) => items)).toEqual([["a0"]]);
     void add("b0");
-    await turn();
+    await nextTurn();
     expect(flushes.map(({ items }) => items)).toEqual([["a0"], ["b0", "a1"]]);
   });
 
@@ -308,11 +303,11 @@ describe("the waiting room", () => {
     const { add, flushes, ready, begun } = preparing();
     ["b0", "c0", "a1"].forEach((item) => ready.add(item));
     void add("a0", "a1", "b0", "c0");
-    await turn();
+    await nextTurn();
     expect(begun.map(({ items }) => items)).toEqual([["a0", "a1"]]);
     expect(flushes.map(({ items }) => items)).toEqual([["b0", "c0"]]);
     begun[0]?.end();
-    await turn();
+    await nextTurn();
     // In order: a1 was ready before a0.
     expect(flushes[1]?.items).toEqual(["a0", "a1"]);
   });
@@ -323,9 +318,9 @@ describe("the waiting room", () => {
     const results = Promise.allSettled(
       ["a0", "a1", "a2", "a3", "b0"].map(async (item) => (await add(item))[0]),
     );
-    await turn();
+    await nextTurn();
     begun[0]?.end(new Error("too slow"));
-    await turn();
+    await nextTurn();
     flushes.forEach(({ end }) => end());
     expect(await results).toEqual([
       { status: "rejected", reason: new Error("too slow") },
@@ -336,23 +331,23 @@ describe("the waiting room", () => {
     ]);
     // Its next item is prepared again.
     void add("a2");
-    await turn();
+    await nextTurn();
     expect(begun[1]?.items).toEqual(["a2"]);
   });
 
   test("prepares an owner's oldest items while earlier ones are flushed, one preparation at a time", async () => {
     const { add, flushes, begun } = preparing();
     const results = add("a0", "a1", "a2", "a3", "a4");
-    await turn();
+    await nextTurn();
     expect(begun.map(({ items }) => items)).toEqual([["a0", "a1", "a2"]]);
     begun[0]?.end();
-    await turn();
+    await nextTurn();
     expect(flushes.map(({ items }) => items)).toEqual([["a0", "a1", "a2"]]);
     expect(begun.slice(1).map(({ items }) => items)).toEqual([["a3", "a4"]]);
     begun[1]?.end();
-    await turn();
+    await nextTurn();
     flushes[0]?.end();
-    await turn();
+    await nextTurn();
     flushes[1]?.end();
     expect(await results).toEqual(["a0", "a1", "a2", "a3", "a4"]);
   });
@@ -361,22 +356,22 @@ describe("the waiting room", () => {
     const { add, flushes, begun, ready } = preparing(1);
     ready.add("b0");
     void add("b0");
-    await turn();
+    await nextTurn();
     void add("a0", "a1", "a2", "a3", "c0");
-    await turn();
+    await nextTurn();
     expect(begun.map(({ items }) => items)).toEqual([["a0", "a1", "a2"], ["c0"]]);
     ready.add("a3");
     begun[0]?.end();
     begun[1]?.end();
-    await turn();
+    await nextTurn();
     // Forgotten while it waited for the flush.
     ready.delete("c0");
     flushes[0]?.end();
-    await turn();
+    await nextTurn();
     // Four rows are many, so they are not flushed with others.
     expect(flushes[1]?.items).toEqual(["a0", "a1"]);
     flushes[1]?.end();
-    await turn();
+    await nextTurn();
     expect(begun[2]?.items).toEqual(["c0"]);
   });
 
@@ -384,10 +379,10 @@ describe("the waiting room", () => {
     const { add, flushes } = shared(1);
     const items = [...MANY.slice(0, 4), "b0", "c0", "d0", "e0", "f0", "g0"];
     const results = add(...items);
-    await turn();
+    await nextTurn();
     for (let index = 0; index < flushes.length; index += 1) {
       flushes[index]?.end();
-      await turn();
+      await nextTurn();
     }
     expect(flushes.map((flush) => flush.items)).toEqual([
       ["a0", "a1"],
