@@ -46,9 +46,10 @@ async function publishToSilent(world: World, count: number): Promise<() => numbe
     await world.createEndpoint(tenant, url, [`silent.e${index}`]);
   }
   await publish();
+  // A worker that is itself late does not call them slow until their requests end.
   await eventually(async () => {
     const { rows } = await world.sql.query(
-      "SELECT id FROM attempts WHERE tenant_id = $1 AND lease_until IS NOT NULL",
+      "SELECT FROM endpoint_health JOIN endpoints ON id = endpoint_id WHERE tenant_id = $1 AND slow_until > now()",
       [tenant],
     );
     return rows.length === count;
