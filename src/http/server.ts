@@ -110,7 +110,7 @@ export function createServer(options: ServerOptions): SignetServer {
   installClientCertificates(server, clients);
   installBodyParsing(server);
   installPackedAnswers(server);
-  installErrorHandling(server, baseUrl, allowedMethods);
+  installErrorHandling(server, baseUrl);
   return server;
 }
 

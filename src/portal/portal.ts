@@ -7,7 +7,8 @@ import type { FastifyRequest, onRequestAsyncHookHandler } from "fastify";
 import { toSignetError } from "#http/framework-errors.ts";
 import { operationOf } from "#tokens/guards/authentication.ts";
 import type { SignetServer } from "#http/types.ts";
-import { nothingHere, SignetError } from "#domain/errors.ts";
+import { SignetError } from "#domain/errors.ts";
+import { failureOf, noRouteOf } from "#http/plugins/allowed-methods.ts";
 import { scopeViolation } from "#http/bearer-errors.ts";
 import { loadAssets } from "./assets.ts";
 import type { PageOptions, PortalOptions } from "./context.ts";
@@ -111,11 +112,11 @@ export function createPortalGuard(
 }
 
 function installFailures(scope: SignetServer, { send }: PortalParts, { signInPage }: Entrance): void {
-  scope.setNotFoundHandler(() => {
-    throw nothingHere();
+  scope.setNotFoundHandler((request) => {
+    throw noRouteOf(request);
   });
   scope.setErrorHandler(async (thrown, request, reply) => {
-    const error = toSignetError(thrown);
+    const error = toSignetError(failureOf(thrown, request));
     if (error.status >= 500) {
       request.log.error(
         { request_id: request.id, code: error.code, err: error.cause ?? error },
@@ -123,12 +124,14 @@ function installFailures(scope: SignetServer, { send }: PortalParts, { signInPag
       );
     }
     const { visit } = request as { visit?: Visit };
-    const { "retry-after": retryAfter } = error.headers;
     reply.code(error.status);
     // A failed download must not be saved as a file.
     reply.removeHeader("content-disposition");
-    if (retryAfter !== undefined) {
-      reply.header("retry-after", retryAfter);
+    for (const name of ["retry-after", "allow"]) {
+      const value = error.headers[name];
+      if (value !== undefined) {
+        reply.header(name, value);
+      }
     }
     if (error.code !== "TOKEN_MISSING") {
       return send(reply, visit, problemPage(error, request.id));

@@ -61,10 +61,18 @@ export const SENT: readonly Mutant[] = [
   {
     name: "query-without-a-body-is-malformed",
     breaks: "An unsupported method is a 405 with the supported ones (RFC 9110 section 15.5.6)",
-    file: "src/http/plugins/error-handling.ts",
+    file: "src/http/plugins/allowed-methods.ts",
     find: "request.is404 && !(thrown",
     replace: "request.is404 && (thrown",
     caughtBy: "test/machine/http/server.test.ts",
+  },
+  {
+    name: "page-without-the-methods",
+    breaks: "An unsupported method is a 405 with the supported ones (RFC 9110 section 15.5.6)",
+    file: "src/portal/portal.ts",
+    find: '["retry-after", "allow"]',
+    replace: '["retry-after"]',
+    caughtBy: "test/integration/api/errors.test.ts",
   },
   {
     name: "page-reordered-by-a-name",

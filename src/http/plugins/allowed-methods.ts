@@ -1,10 +1,28 @@
+import type { FastifyRequest } from "fastify";
 import { nothingHere, SignetError } from "#domain/errors.ts";
+import { requestPath } from "../problem.ts";
 import type { SignetServer } from "../types.ts";
 
 /** The methods of each path, which a 405 response must list (RFC 9110 section 15.5.6). */
 export interface AllowedMethods {
   /** Returns the methods of the routes that match a path; empty if there is none. */
   of(path: string): readonly string[];
+}
+
+declare module "fastify" {
+  interface FastifyInstance {
+    readonly allowedMethods: AllowedMethods;
+  }
+}
+
+/** Returns what failed. The framework asks some methods for a body, such as QUERY, before it looks for a route. */
+export function failureOf(thrown: unknown, request: FastifyRequest): unknown {
+  return request.is404 && !(thrown instanceof SignetError) ? noRouteOf(request) : thrown;
+}
+
+/** Returns the error for a request without a route. */
+export function noRouteOf(request: FastifyRequest): SignetError {
+  return noSuchRoute(requestPath(request), request.server.allowedMethods);
 }
 
 /** Returns the error for an unknown path or an unsupported method. */
@@ -19,7 +37,7 @@ export function noSuchRoute(path: string, allowed: AllowedMethods): SignetError 
   });
 }
 
-/** Collects the routes registered after this call. */
+/** Collects the routes registered after this call, for `server.allowedMethods`. */
 export function collectAllowedMethods(server: SignetServer): AllowedMethods {
   const addresses = new Map<string, { readonly pattern: RegExp; readonly methods: Set<string> }>();
   server.addHook("onRoute", (route) => {
@@ -36,7 +54,7 @@ export function collectAllowedMethods(server: SignetServer): AllowedMethods {
     }
     addresses.set(route.url, address);
   });
-  return {
+  const allowed: AllowedMethods = {
     of: (path) => {
       // A literal path has precedence over one with a parameter, like /dlq/replay over /dlq/:id.
       const exact = addresses.get(path);
@@ -47,4 +65,6 @@ export function collectAllowedMethods(server: SignetServer): AllowedMethods {
       return [...new Set(matches.flatMap((address) => [...address.methods]))].sort();
     },
   };
+  server.decorate("allowedMethods", allowed);
+  return allowed;
 }

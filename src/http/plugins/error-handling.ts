@@ -1,12 +1,12 @@
 /** Handles every failure of a request, in the error format of its path (security decisions J). */
 import type { FastifyReply, FastifyRequest } from "fastify";
-import { SignetError } from "#domain/errors.ts";
+import type { SignetError } from "#domain/errors.ts";
 import { toSignetError } from "../framework-errors.ts";
 import { OAUTH_HEADERS, OAUTH_PATHS, oauthErrorBody } from "../oauth-error.ts";
 import { traceFields } from "#observability/tracer.ts";
 import { requestPath, sendProblem } from "../problem.ts";
 import type { SignetServer } from "../types.ts";
-import { type AllowedMethods, noSuchRoute } from "./allowed-methods.ts";
+import { failureOf, noRouteOf } from "./allowed-methods.ts";
 
 /**
  * States of the process rather than failures of one request. Their start and end are logged elsewhere
@@ -56,13 +56,7 @@ export function failRequest(thrown: unknown, reply: FastifyReply, baseUrl: strin
 }
 
 /** Installs the handlers for errors and for unknown paths. */
-export function installErrorHandling(server: SignetServer, baseUrl: string, allowed: AllowedMethods): void {
-  server.setErrorHandler((thrown, request, reply) => {
-    // The framework asks some methods for a body first, such as QUERY.
-    const isUnread = request.is404 && !(thrown instanceof SignetError);
-    return failRequest(isUnread ? noSuchRoute(requestPath(request), allowed) : thrown, reply, baseUrl);
-  });
-  server.setNotFoundHandler((request, reply) =>
-    failRequest(noSuchRoute(requestPath(request), allowed), reply, baseUrl),
-  );
+export function installErrorHandling(server: SignetServer, baseUrl: string): void {
+  server.setErrorHandler((thrown, request, reply) => failRequest(failureOf(thrown, request), reply, baseUrl));
+  server.setNotFoundHandler((request, reply) => failRequest(noRouteOf(request), reply, baseUrl));
 }

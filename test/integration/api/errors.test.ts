@@ -174,6 +174,17 @@ describe("404 and 405", () => {
     });
     expect(answer.headers.get("allow")).toBe(allow);
   });
+
+  test.each([
+    ["DELETE", "/portal/endpoints", "GET, HEAD"],
+    ["QUERY", "/portal/endpoints", "GET, HEAD"],
+    ["POST", "/portal/deliveries", "GET, HEAD"],
+    ["POST", "/portal/nothing", null],
+  ])("%s %s is a page with Allow: %s", async (method, path, allow) => {
+    const { status, headers } = await api.request(path, { method, headers: bearer(token) });
+    expect([status, headers.get("allow")]).toEqual([allow === null ? 404 : 405, allow]);
+    expect(headers.get("content-type")).toBe("text/html; charset=utf-8");
+  });
 });
 
 describe("the problem types", () => {
