@@ -9,7 +9,7 @@ import (
 )
 
 // Version is the version of this package, which is that of the service it was made with.
-const Version = "0.3.0"
+const Version = "0.4.0"
 
 // ErrorCode is a stable code of an error. A later version of the service may have more.
 type ErrorCode string

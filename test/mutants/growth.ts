@@ -22,8 +22,8 @@ export const GROWTH: readonly Mutant[] = [
     name: "version-forgets-filters",
     breaks: "Each change that a match depends on makes a new version of the tenant (decision 28)",
     file: "src/database/migrations/0081-versions-of-matches.sql",
-    find: "WHEN ((OLD.state, OLD.event_types, OLD.filter_hash) IS DISTINCT FROM (NEW.state, NEW.event_types, NEW.filter_hash))",
-    replace: "WHEN ((OLD.state, OLD.event_types) IS DISTINCT FROM (NEW.state, NEW.event_types))",
+    find: "OR OLD.event_types IS DISTINCT FROM NEW.event_types\n    OR OLD.filter_hash IS DISTINCT FROM NEW.filter_hash",
+    replace: "OR OLD.event_types IS DISTINCT FROM NEW.event_types",
     caughtBy: "test/integration/delivery/match-versions.test.ts",
   },
   {

@@ -46,7 +46,9 @@ REVOKE ALL ON FUNCTION note_match_change() FROM PUBLIC;
 CREATE TRIGGER matches_begin AFTER INSERT ON endpoints FOR EACH ROW
   WHEN (NEW.state IN ('ACTIVE', 'DISABLED')) EXECUTE FUNCTION note_match_change();
 CREATE TRIGGER matches_change AFTER UPDATE ON endpoints FOR EACH ROW
-  WHEN ((OLD.state, OLD.event_types, OLD.filter_hash) IS DISTINCT FROM (NEW.state, NEW.event_types, NEW.filter_hash))
+  -- PostgreSQL would print a comparison of rows otherwise after a dump.
+  WHEN (OLD.state IS DISTINCT FROM NEW.state OR OLD.event_types IS DISTINCT FROM NEW.event_types
+    OR OLD.filter_hash IS DISTINCT FROM NEW.filter_hash)
   EXECUTE FUNCTION note_match_change();
 CREATE TRIGGER matches_end AFTER DELETE ON endpoints FOR EACH ROW
   WHEN (OLD.state IN ('ACTIVE', 'DISABLED')) EXECUTE FUNCTION note_match_change();

@@ -1,3 +1,3 @@
 """The version of the package, which is that of the service: `npm run docs` writes this file."""
 
-__version__ = "0.3.0"
+__version__ = "0.4.0"
