@@ -1,4 +1,4 @@
-/** An upgrade from the last release's image, on its volumes, while clients publish. */
+/** Upgrades from the images of the last two releases, on their volumes, while clients publish. */
 import { execFileSync } from "node:child_process";
 import { join } from "node:path";
 import { beforeAll, describe, expect, test } from "vitest";
@@ -17,23 +17,36 @@ const TYPE = "inference.completed";
 const REFUSED_MAX_MS = 2_000;
 /** The files of the parts apart. */
 const SPLIT = "docker-compose.yml:compose/split.yml";
+const MOVES: readonly (readonly [what: string, file: string, running: readonly string[]])[] = [
+  ["apart", SPLIT, ["api", "api-b", "edge", "edge-b", "edge-port", "worker"]],
+  ["together again", "", ["edge-port", "signet"]],
+];
 const REPOSITORY = join(import.meta.dirname, "..", "..");
 
-/** Returns the commit of the last release, if the clone has it. */
-function lastRelease(): { readonly commit: string; readonly version: string } | undefined {
-  const log = ["log", "-1", "--grep", String.raw`^Release 0\.`, "--format=%H %s"];
-  const [, commit, version] =
-    /^(\w+) Release (\S+)/.exec(execFileSync("git", log, { cwd: REPOSITORY, encoding: "utf8" })) ?? [];
-  return commit === undefined || version === undefined ? undefined : { commit, version };
+interface Release {
+  readonly version: string;
+  readonly commit: string;
 }
 
-const release = lastRelease();
+/** Returns the last releases, of which the clone has the commits. The newest one may be this version. */
+function lastReleases(): readonly Release[] {
+  const log = ["log", "-2", "--grep", String.raw`^Release 0\.`, "--format=%H %s"];
+  const lines = execFileSync("git", log, { cwd: REPOSITORY, encoding: "utf8" });
+  return [...lines.matchAll(/^(\w+) Release (\S+)$/gm)].map(([, commit = "", version = ""]) => ({
+    version,
+    commit,
+  }));
+}
+
+const RELEASES = lastReleases();
 const skipped =
   NO_ENGINE ||
-  skipUnless(release !== undefined, "the upgrade of an image", "the clone has no commit of a release");
+  skipUnless(RELEASES.length === 2, "the upgrade of an image", "the clone has no commits of two releases");
 
-describe.skipIf(skipped)("a stack of the last release", () => {
-  const image = `signet:${release?.version}`;
+describe.skipIf(skipped).each(RELEASES)("a stack of $version", ({ version, commit }) => {
+  const image = `signet:${version}`;
+  /** Until 0.3.0, the parts were apart, one of each. */
+  const apart = version === "0.3.0";
   const stack = useStarted("the stack", async () => await ContainerStack.prepare({ SIGNET_IMAGE: image }));
   let client: StackClient;
 
@@ -41,7 +54,7 @@ describe.skipIf(skipped)("a stack of the last release", () => {
   async function buildRelease(): Promise<void> {
     const today = (await stack.current.run("grep -m1 -o 'node:[^ ]*' Dockerfile")).trim();
     await stack.current.run(
-      `mkdir released && git -C '${REPOSITORY}' archive ${release?.commit} | tar --extract --directory released\n` +
+      `mkdir released && git -C '${REPOSITORY}' archive ${commit} | tar --extract --directory released\n` +
         "base=$(grep -m1 -o 'node:[^ ]*' released/Dockerfile)\n" +
         'docker image inspect "$base" > /dev/null 2>&1 || docker pull --quiet "$base" > /dev/null 2>&1 ||' +
         ` sed -i "s/$base/${today}/" released/Dockerfile\n` +
@@ -69,12 +82,12 @@ describe.skipIf(skipped)("a stack of the last release", () => {
   });
 
   test("becomes one of this version, with every delivery", async () => {
-    // The parts apart, one of each, as it had.
-    await stack.current.run("docker compose --profile split up --detach --wait edge worker");
+    const what = apart ? "--profile split up --detach --wait edge worker" : "up --detach --wait signet";
+    await stack.current.run(`docker compose ${what}`);
     await stack.current.startReceiver(image);
     await stack.current.run("docker compose run --rm -T init ca > ca.crt");
     await stack.current.run("docker compose run --rm -T init client example > example.pem");
-    client = await StackClient.provision(stack.current, ORIGIN, "api");
+    client = await StackClient.provision(stack.current, ORIGIN, apart ? "api" : "signet");
     await client.newEndpoint("/hook", TYPE);
     await client.newEndpoint("/broken", "order.paid");
     stack.current.breakReceiver(true);
@@ -84,7 +97,7 @@ describe.skipIf(skipped)("a stack of the last release", () => {
     stack.current.set({ SIGNET_IMAGE: "" });
     const published = await upgrade();
     console.log(
-      `from ${release?.version}: ${published.accepted.length} accepted and delivered, repeated ` +
+      `from ${version}: ${published.accepted.length} accepted and delivered, repeated ` +
         `${JSON.stringify(published.refusals)}, no connection for ${published.longestRefusalMs} ms`,
     );
     expect(published.longestRefusalMs).toBeLessThanOrEqual(REFUSED_MAX_MS);
@@ -97,10 +110,7 @@ describe.skipIf(skipped)("a stack of the last release", () => {
     expect(await stack.current.run("docker compose exec -T signet signet doctor")).toMatch(/^(ok .*\n)+$/);
   });
 
-  test.for<[what: string, file: string, running: readonly string[]]>([
-    ["apart", SPLIT, ["api", "api-b", "edge", "edge-b", "edge-port", "worker"]],
-    ["together again", "", ["edge-port", "signet"]],
-  ])("moves beside traffic: the parts %s", async ([what, file, running]) => {
+  test.for(apart ? [] : MOVES)("moves beside traffic: the parts %s", async ([what, file, running]) => {
     stack.current.set({ COMPOSE_FILE: file });
     const published = await upgrade();
     console.log(
