@@ -95,6 +95,9 @@ export default defineConfig({
         test: {
           name: "containers",
           include: ["test/containers/**/*.test.ts"],
+          // Each file has a stack of its own, of one name and with the same ports.
+          maxWorkers: 1,
+          sequence: { groupOrder: 1 },
         },
       },
       {

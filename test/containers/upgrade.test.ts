@@ -30,12 +30,10 @@ interface Release {
 
 /** Returns the last releases, of which the clone has the commits. The newest one may be this version. */
 function lastReleases(): readonly Release[] {
-  const log = ["log", "-2", "--grep", String.raw`^Release 0\.`, "--format=%H %s"];
+  const log = ["log", "--grep", String.raw`^Release 0\.`, "--format=%H %s"];
   const lines = execFileSync("git", log, { cwd: REPOSITORY, encoding: "utf8" });
-  return [...lines.matchAll(/^(\w+) Release (\S+)$/gm)].map(([, commit = "", version = ""]) => ({
-    version,
-    commit,
-  }));
+  const releases = [...lines.matchAll(/^(\w+) Release (0\.\S+)/gm)];
+  return releases.slice(0, 2).map(([, commit = "", version = ""]) => ({ version, commit }));
 }
 
 const RELEASES = lastReleases();
