@@ -11,7 +11,7 @@ import { machineTimers, systemClock } from "#runtime/machine-timers.ts";
 import { isAway } from "#domain/regions.ts";
 import { examine, examineBucket, examineOutside, type Finding } from "./doctor/checks.ts";
 import { examineFiles } from "./doctor/files.ts";
-import { replayOpen } from "./doctor/replay-open.ts";
+import { examineOpen } from "./doctor/replay-open.ts";
 import { createLogger } from "#observability/logger.ts";
 import { openSink } from "./worker/checkpoints.ts";
 import { createLazyClient, temporalOptions } from "#temporal/client.ts";
@@ -87,15 +87,7 @@ export async function runDoctor({ config: given, replay }: DoctorOptions): Promi
     }
     if (replay > 0) {
       await installTemporalRuntime(log);
-      const { replayed, failures } = await replayOpen(temporal, replay, dataConverter);
-      findings.push({
-        check: "replay",
-        ok: failures.length === 0,
-        detail:
-          failures.length === 0
-            ? `${replayed.length} open workflows would continue with this build`
-            : `${failures.length} of ${replayed.length} open workflows would fail with this build, first ${failures[0]?.workflowId}: ${failures[0]?.reason}`,
-      });
+      findings.push(await examineOpen(temporal, replay, dataConverter));
     }
     return findings;
   } finally {

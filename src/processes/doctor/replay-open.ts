@@ -6,6 +6,8 @@ import { WORKFLOW_TYPES } from "#workflows/messages.ts";
 import { loadWorkflowBundle } from "#temporal/bundle.ts";
 import { OPEN } from "#temporal/open-workflow.ts";
 import { DAY_MS } from "#domain/ids.ts";
+import { failureOf } from "#runtime/thrown.ts";
+import type { Finding } from "./checks.ts";
 
 export interface ReplayFailure {
   readonly workflowId: string;
@@ -116,4 +118,22 @@ export async function replayOpen(
     }
   }
   return { replayed, failures };
+}
+
+/** Checks that up to `limit` open workflows would go on with this build. */
+export async function examineOpen(...of: Parameters<typeof replayOpen>): Promise<Finding> {
+  try {
+    const { replayed, failures } = await replayOpen(...of);
+    const [first] = failures;
+    return {
+      check: "replay",
+      ok: first === undefined,
+      detail:
+        first === undefined
+          ? `${replayed.length} open workflows would continue with this build`
+          : `${failures.length} of ${replayed.length} open workflows would fail with this build, first ${first.workflowId}: ${first.reason}`,
+    };
+  } catch (error) {
+    return { check: "replay", ok: false, detail: `${failureOf(error)}: check Temporal first` };
+  }
 }

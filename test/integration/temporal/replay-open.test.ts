@@ -1,10 +1,12 @@
 /** `signet doctor --replay` reads both ends of the open workflows of every type. */
 import { beforeAll, expect, onTestFinished, test } from "vitest";
 import { createLogger } from "#observability/logger.ts";
-import { replayOpen } from "#processes/doctor/replay-open.ts";
+import { examineOpen, replayOpen } from "#processes/doctor/replay-open.ts";
+import { createLazyClient } from "#temporal/client.ts";
 import { installTemporalRuntime } from "#temporal/runtime.ts";
 import { WORKFLOW_TYPES } from "#workflows/messages.ts";
 import { eventually } from "#test/support/eventually.ts";
+import { freePort } from "#test/support/free-port.ts";
 import { useWorld } from "#test/support/world.ts";
 
 const TYPES = ["replayDeadLetters", "replayDeliveries", "verifyEndpoint", "deadLetter", "deliver"] as const;
@@ -66,4 +68,22 @@ test("the newest and the oldest of each type are replayed, and the rest of a typ
   const all = await replayOpen(temporal, 1_000);
   expect(new Set(all.replayed).size).toBe(3 * EACH);
   expect(all.replayed).toHaveLength(3 * EACH);
+});
+
+test("without Temporal, the doctor has a finding and does not fail", async () => {
+  const address = `127.0.0.1:${await freePort()}`;
+  const temporal = createLazyClient({
+    address,
+    namespace: "default",
+    tls: false,
+    metadata: {},
+    compression: "none",
+    patched: false,
+  });
+  onTestFinished(async () => await temporal.connection.close());
+  expect(await examineOpen(temporal, 10)).toEqual({
+    check: "replay",
+    ok: false,
+    detail: expect.stringMatching(/^[^\n]*: check Temporal first$/) as string,
+  });
 });
