@@ -103,7 +103,7 @@ async function* lines(
     told ||= stream.ready;
     const health = stream
       .takeHealth()
-      .map(({ endpointId, health: status }) => event("endpoint_health", { endpoint_id: endpointId, status }));
+      .map(({ endpoint_id, health: status }) => event("endpoint_health", { endpoint_id, status }));
     const text = ready + changed.map((row) => event("delivery", toDelivery(row))).join("") + health.join("");
     // The id follows everything that it covers, so that a client that read only a part gets that part again.
     yield `${text}${told ? `id: ${stream.position}\n` : ""}: still here\n\n`;

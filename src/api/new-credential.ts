@@ -63,8 +63,8 @@ export async function makeCredential(
   services: NewCredentialServices,
 ): Promise<MadeCredential> {
   const binding = {
-    sanUri: body.san_uri ?? null,
-    certificateThumbprints: body.certificate_thumbprints ?? [],
+    san_uri: body.san_uri ?? null,
+    certificate_thumbprints: body.certificate_thumbprints ?? [],
   };
   const described = { ...binding, name: body.name ?? null };
   if (services.certificatesRequired) {
@@ -96,6 +96,8 @@ export async function noticeCreated(
   }: CredentialRow,
   { actor }: By,
 ): Promise<void> {
-  const details = { certificate: namesCertificate({ sanUri, certificateThumbprints }) };
+  const details = {
+    certificate: namesCertificate({ san_uri: sanUri, certificate_thumbprints: certificateThumbprints }),
+  };
   await insertNotices(db, [{ kind: CREDENTIAL_CREATED, target, tenant_id, actor, at, details }]);
 }

@@ -42,7 +42,7 @@ export const Usage = Resource("Usage", {
 
 function presentUsage(row: DayOfUsage): Static<typeof Usage> {
   return {
-    tenant_id: row.tenantId,
+    tenant_id: row.tenant_id,
     day: row.day,
     events: row.events,
     bytes: row.bytes,

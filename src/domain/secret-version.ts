@@ -23,14 +23,14 @@ export type RetirementReason = "quiet" | "age";
 /** A version's stored state and times; Unix milliseconds. */
 export interface SecretVersionTimes {
   readonly state: SecretVersionState;
-  readonly issuedAt: number;
-  readonly dueAt: number | null;
-  readonly retireBy: number | null;
+  readonly issued_at: number;
+  readonly due_at: number | null;
+  readonly retire_by: number | null;
   /** When its successor was first used. */
-  readonly supersededAt: number | null;
-  readonly lastUsedAt: number | null;
-  readonly retiredAt: number | null;
-  readonly retiredReason: RetirementReason | null;
+  readonly superseded_at: number | null;
+  readonly last_used_at: number | null;
+  readonly retired_at: number | null;
+  readonly retired_reason: RetirementReason | null;
 }
 
 export interface Retirement {
@@ -39,8 +39,8 @@ export interface Retirement {
 }
 
 /** Returns when a superseded version was last in use. */
-function lastLife({ issuedAt, supersededAt, lastUsedAt }: SecretVersionTimes): number {
-  return Math.max(supersededAt ?? issuedAt, lastUsedAt ?? 0);
+function lastLife({ issued_at, superseded_at, last_used_at }: SecretVersionTimes): number {
+  return Math.max(superseded_at ?? issued_at, last_used_at ?? 0);
 }
 
 /** Returns when and why the version ended without the registered certificate; `undefined` if it has not. */
@@ -49,14 +49,14 @@ export function retirementOf(
   { quietMs }: RotationRules,
   nowMs: number,
 ): Retirement | undefined {
-  const { state, issuedAt, retireBy, retiredAt, retiredReason } = version;
+  const { state, issued_at, retire_by, retired_at, retired_reason } = version;
   if (state === "RETIRED") {
-    return { at: retiredAt ?? issuedAt, reason: retiredReason ?? "quiet" };
+    return { at: retired_at ?? issued_at, reason: retired_reason ?? "quiet" };
   }
   if (state !== "ACTIVE" && state !== "RETIRING") {
     return undefined;
   }
-  const aged = retireBy ?? Number.POSITIVE_INFINITY;
+  const aged = retire_by ?? Number.POSITIVE_INFINITY;
   const quiet = state === "RETIRING" ? lastLife(version) + quietMs : Number.POSITIVE_INFINITY;
   const at = Math.min(aged, quiet);
   return nowMs < at ? undefined : { at, reason: quiet < aged ? "quiet" : "age" };
@@ -91,7 +91,7 @@ export function admissionOf(
   if (retirement === undefined) {
     return "good";
   }
-  if (!registeredCertificate || nowMs >= rescueEnd(retirement, version.lastUsedAt, rules)) {
+  if (!registeredCertificate || nowMs >= rescueEnd(retirement, version.last_used_at, rules)) {
     return "refused";
   }
   return retirement.reason === "age" ? "aged" : "rescued";
@@ -111,7 +111,7 @@ export function stateAt(
 }
 
 /** Whether this version's next token should come with a successor. */
-export function wantsSuccessor({ state, dueAt }: SecretVersionTimes, nowMs: number): boolean {
+export function wantsSuccessor({ state, due_at: dueAt }: SecretVersionTimes, nowMs: number): boolean {
   return state !== "PENDING" && (state !== "ACTIVE" || (dueAt !== null && nowMs >= dueAt));
 }
 

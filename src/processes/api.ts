@@ -174,7 +174,7 @@ function createOAuth(parts: OAuthParts): OAuth {
   const { config, pools, pepper, keys, setKeys, clock, log, view } = parts;
   const { publicUrl: issuer, audience, resources = [] } = config;
   const reMac = createReMac(
-    async (old) => await replaceMac(pools.issuer, old, old, { macKeyId: pepper.id, mac: old.newMac }),
+    async (old) => await replaceMac(pools.issuer, old, { mac_key_id: pepper.id, mac: old.newMac }),
     log,
   );
   const lastUsed = createLastUsedRecorder({

@@ -61,8 +61,8 @@ export function createTokenRotation(parts: RotationParts): TokenRotation {
   const rules = rotationRules(config);
   return {
     rotation: new TokenRotationService({ ...sources, pool, pepper, rules, notices, append, log }),
-    onRetiredSecret: ({ tenantId, credentialId }, { version }) =>
-      notices.late("misuse", { tenantId, credentialId, version }),
+    onRetiredSecret: ({ tenant_id: tenantId, credential_id: credentialId }, { version }) =>
+      notices.late("misuse", { tenant_id: tenantId, credential_id: credentialId, version }),
     close: async () => {
       await notices.close();
       await pool.end();

@@ -214,7 +214,7 @@ export class PortalSessions {
       for (let ended = await makeRoomForPortalRow(db, "portal_sessions", of); ended > 0; ended -= 1) {
         await this.#log(db, "portal.session_ended", grant, { actor: "system:portal", requestId });
       }
-      const from = { address: by.address, userAgent: by.userAgent?.slice(0, USER_AGENT_MAX) ?? null };
+      const from = { address: by.address, user_agent: by.userAgent?.slice(0, USER_AGENT_MAX) ?? null };
       await insertPortalRow(db, "portal_sessions", { ...grant, hash, createdAt: now, expiresAt, from });
       const session = await findPortalSession(db, { tenantId, hash, now, away });
       if (session === undefined || !(await this.#services.isAdmitted(identityOf(session)))) {

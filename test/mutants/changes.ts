@@ -54,7 +54,7 @@ export const CHANGES: readonly Mutant[] = [
     name: "ended-credential-gets-tokens",
     breaks: "A replaced credential gets no token after its overlap (docs/reference/operations.md)",
     file: "src/tokens/oauth/client-authentication.ts",
-    find: "      (client.endsAt !== null && nowMs >= client.endsAt) ||\n",
+    find: "      (client.ends_at !== null && nowMs >= client.ends_at) ||\n",
     replace: "",
     caughtBy: "test/integration/credentials/planned-ends.test.ts",
   },

@@ -124,8 +124,8 @@ function createServices(
   const notices = createRotationNotices({ timers: machineTimers, pool: pools.rotator, clock, append, log });
   const writes: Promise<void>[] = [];
   const lastUsed: LastUsedRecorder = {
-    note: ({ credentialId }, { version }) => {
-      const use = { credentialId, version, usedAtMs: clock.now() };
+    note: ({ credential_id: credentialId }, { version }) => {
+      const use = { credential_id: credentialId, version, usedAtMs: clock.now() };
       // An unwritable database does not fail the request.
       writes.push(touchVersions(pools.issuer, "secret_versions", [use]).catch(() => undefined));
     },
@@ -141,7 +141,7 @@ function createServices(
       rules: RULES,
       clock,
       onOldMac: ({ newMac: mac, ...old }) =>
-        void writes.push(replaceMac(pools.issuer, old, old, { macKeyId: pepper.id, mac })),
+        void writes.push(replaceMac(pools.issuer, old, { mac_key_id: pepper.id, mac })),
       onRetiredSecret: (client, { version }) => notices.late("misuse", { ...client, version }),
     }),
     mint: {
@@ -237,7 +237,7 @@ async function startTokenService(): Promise<TokenService> {
       const { tenantId, principalId } = await insertPrincipal(sql, nowMs);
       const { row, clientSecret } = await issueCredential(
         { id: principalId, tenant_id: tenantId, environment: "production" },
-        { name: null, sanUri: null, certificateThumbprints: bound ? [CERTIFICATE.thumbprint] : [] },
+        { name: null, san_uri: null, certificate_thumbprints: bound ? [CERTIFICATE.thumbprint] : [] },
         { db: pools.operator, pepper, rules: RULES, clock, randomBytes },
       );
       return { credentialId: row.id, tenantId, clientId: row.client_id, secret: clientSecret };

@@ -169,7 +169,7 @@ test("an endpoint that fails five times in a row is failing, its tenant's others
   }, "a failing endpoint");
   expect(failing).toMatchObject({ lastFailure: { status: 500, error: "status" } });
   expect(failing.recent.failed).toBeGreaterThanOrEqual(5);
-  expect(failing.failingSince).not.toBeNull();
+  expect(failing.failing_since).not.toBeNull();
   expect(await world.endpoints.unhealthy(tenant)).toEqual([{ endpointId: id, health: "failing" }]);
   const page = { metadata: undefined, before: undefined, limit: 10 };
   expect(await world.endpoints.list(tenant, { ...page, health: "failing" })).toMatchObject([{ id }]);

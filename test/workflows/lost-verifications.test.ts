@@ -133,7 +133,7 @@ describe("with a worker", () => {
     const verification = createVerification(current.temporal, Math.random);
     for (let round = 0; round < 3; round += 1) {
       await verification.kick(
-        { id, tenantId: tenant, generation },
+        { id, tenant_id: tenant, generation },
         async () => await Promise.resolve(undefined),
       );
     }

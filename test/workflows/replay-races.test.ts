@@ -316,7 +316,7 @@ describe("a job of more letters than one transaction lists", () => {
     const { rows } = await made.current.sql.query<{ id: string }>(
       `UPDATE deliveries SET dead_lettered_at = $2 WHERE id IN (
           SELECT id FROM deliveries WHERE tenant_id = $1 ORDER BY id DESC LIMIT 10) RETURNING id`,
-      [tenant, new Date(job.createdAt.getTime() + 1)],
+      [tenant, new Date(job.created_at.getTime() + 1)],
     );
     expect((await stepsOf(job, LETTERS)).at(-1)).toMatchObject({ state: "COMPLETED", total: LETTERS - 10 });
     for (const { id } of rows) {

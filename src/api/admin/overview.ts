@@ -12,11 +12,12 @@ import { countFollowers } from "#database/repositories/tokens/revocations.ts";
 import { countOverdue } from "#database/repositories/tokens/rotation-sweep.ts";
 import { isSigningKeyOlder, oldestUnsigned } from "#database/repositories/webhooks/census.ts";
 import { DAY_MS } from "#domain/ids.ts";
+import { presenter } from "#http/present.ts";
 import type { SignetServer } from "#http/types.ts";
 import { metrics } from "#observability/metrics.ts";
 import { SIGNING_AGE_MAX_MS } from "#tokens/signing-keys/lifecycle.ts";
 import { operation } from "../openapi/operation.ts";
-import { Overview } from "../schemas/overview.ts";
+import { EndingCertificate, FailingEndpoint, Overview } from "../schemas/overview.ts";
 import type { AdminServices } from "./services.ts";
 import { OVERDUE_AFTER_MS } from "./why/explanation.ts";
 import { WORKER_ALIVE_MS } from "./why/why.ts";
@@ -43,26 +44,18 @@ function seconds(now: Date, at: Date | null): number | null {
   return at === null ? null : Math.max(0, Math.round((now.getTime() - at.getTime()) / 1_000));
 }
 
-async function readEndpoints(pool: AdminServices["pool"]): Promise<Overview["endpoints"]["worst"]> {
-  return (await listFailingEndpoints(pool)).map((row) => ({
-    id: row.id,
-    tenant_id: row.tenantId,
-    tenant_name: row.tenantName,
-    state: row.state,
-    disabled_reason: row.disabledReason,
-    since: row.since.toISOString(),
-  }));
-}
+const toFailingEndpoint = presenter(FailingEndpoint);
+const toEndingCertificate = presenter(EndingCertificate);
 
 async function readLag(pool: AdminServices["pool"], now: Date): Promise<Overview["lag"]> {
   return (await readTenantLag(pool, new Date(now.getTime() - OVERDUE_AFTER_MS))).map((row) => ({
-    tenant_id: row.tenantId,
-    tenant_name: row.tenantName,
-    held: row.heldAt !== null,
+    tenant_id: row.tenant_id,
+    tenant_name: row.tenant_name,
+    held: row.held_at !== null,
     waiting: row.waiting,
-    oldest_waiting_seconds: seconds(now, row.oldestWaiting),
+    oldest_waiting_seconds: seconds(now, row.oldest_waiting),
     overdue: row.overdue,
-    most_overdue_seconds: seconds(now, row.mostOverdue),
+    most_overdue_seconds: seconds(now, row.most_overdue),
   }));
 }
 
@@ -70,27 +63,16 @@ async function readCertificates(pool: AdminServices["pool"], now: Date): Promise
   const rows = await listEndingCertificates(pool, new Date(now.getTime() + CERTIFICATES_MS));
   return {
     files: await certificateFiles(),
-    endpoints: rows.map(({ endpointId, tenantId, tenantName, endsAt }) => ({
-      endpoint_id: endpointId,
-      tenant_id: tenantId,
-      tenant_name: tenantName,
-      ends_at: endsAt,
-    })),
+    endpoints: rows.map(toEndingCertificate),
   };
 }
 
 async function readFollowers(pool: AdminServices["pool"]): Promise<Overview["followers"]> {
-  return (await countFollowers(pool)).map(
-    ({ region, process, version, leaseMs, connected, behind, behindMs }) => ({
-      region,
-      kind: process,
-      version,
-      connected,
-      behind,
-      behind_ms: behind === 0 || behindMs === null ? null : Math.round(behindMs),
-      lease_ms: leaseMs,
-    }),
-  );
+  return (await countFollowers(pool)).map(({ process: kind, behind_ms: behindMs, ...row }) => ({
+    ...row,
+    kind,
+    behind_ms: row.behind === 0 || behindMs === null ? null : Math.round(behindMs),
+  }));
 }
 
 async function readRotations(pool: AdminServices["pool"], nowMs: number) {
@@ -123,7 +105,7 @@ async function readOverview({ pool, auditPool, clock, checkTemporal }: OverviewS
       readFollowers(pool),
       readQueues(pool, nowMs),
       readLag(pool, now),
-      readEndpoints(pool),
+      listFailingEndpoints(pool),
       readRotations(pool, nowMs),
       readCertificates(pool, now),
       readCheckpoints(auditPool),
@@ -132,7 +114,7 @@ async function readOverview({ pool, auditPool, clock, checkTemporal }: OverviewS
         () => false,
       ),
     ]);
-  const seen = workers.map(({ id, seenAt, attemptsPerSecond }) => ({
+  const seen = workers.map(({ id, seen_at: seenAt, attempts_per_second: attemptsPerSecond }) => ({
     id,
     seen_at: seenAt.toISOString(),
     alive: nowMs - seenAt.getTime() < WORKER_ALIVE_MS,
@@ -158,12 +140,12 @@ async function readOverview({ pool, auditPool, clock, checkTemporal }: OverviewS
     },
     lag,
     endpoints: {
-      failing: queues.failingEndpoints,
-      stopped: queues.stoppedEndpoints,
-      slow: queues.slowEndpoints,
-      worst,
+      failing: queues.failing_endpoints,
+      stopped: queues.stopped_endpoints,
+      slow: queues.slow_endpoints,
+      worst: worst.map(toFailingEndpoint),
     },
-    rotations: { ...rotations, endpoint_secrets: queues.overdueEndpointSecrets },
+    rotations: { ...rotations, endpoint_secrets: queues.overdue_endpoint_secrets },
     certificates,
     checkpoints,
   };

@@ -145,7 +145,7 @@ async function reconcile(
 }
 
 async function presentRow(db: PoolClient, balance: HourBalance): Promise<Static<typeof Row>> {
-  const { tenantId, hour, counted, stored } = balance;
+  const { tenant_id: tenantId, hour, counted, stored } = balance;
   const complete = addsUp(balance);
   const incomplete = complete ? [] : await findIncompleteEvents(db, balance, EVENTS_MAX);
   return {
@@ -154,6 +154,6 @@ async function presentRow(db: PoolClient, balance: HourBalance): Promise<Static<
     adds_up: complete,
     counted: presentBalance(counted),
     stored: presentBalance(stored),
-    incomplete_events: incomplete.map(({ eventId, missing }) => ({ event_id: eventId, missing })),
+    incomplete_events: [...incomplete],
   };
 }

@@ -47,7 +47,7 @@ import {
   toDeadLetterGroup,
 } from "../schemas/deliveries.ts";
 import { Health, presentHealth } from "../schemas/endpoints.ts";
-import { presentReplay, ReplayJob } from "../schemas/replays.ts";
+import { toReplay, ReplayJob } from "../schemas/replays.ts";
 import type { AdminServices } from "./services.ts";
 import { shownUrl } from "./why/explanation.ts";
 import { presenter } from "#http/present.ts";
@@ -363,7 +363,7 @@ function registerLists(server: SignetServer, services: TenantReadServices): void
       const page = readPage(request);
       return await ofTenant(request, async (db, { tenantId }) => {
         const rows = await listReplayJobs(db, tenantId, { before: page.before, limit: page.limit + 1 });
-        return toPage(rows.map(presentReplay), page);
+        return toPage(rows.map(toReplay), page);
       });
     },
   );

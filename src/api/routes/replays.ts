@@ -20,7 +20,7 @@ import {
   presentCount,
   toReplayItem,
   presentOutcomes,
-  presentReplay,
+  toReplay,
   RECOVERED_STATES,
   ReplayCount,
   ReplayItem,
@@ -44,7 +44,7 @@ export interface ReplayRouteServices extends RepeatableServices {
   readonly pool: Pool;
 }
 
-type Answer = Counted | { readonly job: ReturnType<typeof presentReplay> };
+type Answer = Counted | { readonly job: ReturnType<typeof toReplay> };
 
 /** Counts the items, or creates the job in one transaction with the stored response of its Idempotency-Key. */
 async function carryOut(
@@ -52,7 +52,7 @@ async function carryOut(
   reply: FastifyReply,
   replay: ReplayRequest & { readonly dryRun: boolean },
   services: ReplayRouteServices,
-): Promise<ReturnType<typeof presentCount | typeof presentReplay>> {
+): Promise<ReturnType<typeof presentCount | typeof toReplay>> {
   const { tenantId, principalId } = request.identity;
   const { service } = services;
   const repeatable = repeatableRequest(request, tenantId, principalId);
@@ -66,7 +66,7 @@ async function carryOut(
           return await service.count(db, tenantId, replay);
         }
         made = await service.create(db, tenantId, replay, callerOf(request));
-        return { job: presentReplay(made) };
+        return { job: toReplay(made) };
       }),
   );
   if (made !== undefined) {
@@ -248,7 +248,7 @@ function registerReads(server: SignetServer, replays: ReplayService): void {
     async (request) => {
       const page = readPage(request);
       const rows = await replays.list(request.identity.tenantId, { ...page, limit: page.limit + 1 });
-      return toPage(rows.map(presentReplay), page);
+      return toPage(rows.map(toReplay), page);
     },
   );
 
@@ -264,7 +264,7 @@ function registerReads(server: SignetServer, replays: ReplayService): void {
       params: IdParams("replay"),
       response: { 200: ReplayJob },
     }),
-    async ({ identity, params }) => presentReplay(await replays.find(identity.tenantId, params.id)),
+    async ({ identity, params }) => toReplay(await replays.find(identity.tenantId, params.id)),
   );
 
   server.get(
@@ -352,7 +352,7 @@ function registerChanges(server: SignetServer, replays: ReplayService): void {
       }),
       async (request) => {
         const { identity, params } = request;
-        return presentReplay(await replays.change(identity.tenantId, params.id, to, callerOf(request)));
+        return toReplay(await replays.change(identity.tenantId, params.id, to, callerOf(request)));
       },
     );
   }

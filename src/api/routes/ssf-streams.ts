@@ -48,7 +48,7 @@ function pushOf(delivery: Given["delivery"]): PushTarget | null {
 function settingsOf({ delivery, events_requested: events, description }: Given): StreamSettings {
   return {
     push: pushOf(delivery),
-    eventsRequested: events ?? null,
+    events_requested: events ?? null,
     description: description ?? null,
   };
 }
@@ -56,7 +56,7 @@ function settingsOf({ delivery, events_requested: events, description }: Given):
 function changesOf({ delivery, events_requested: events, description }: Given): Partial<StreamSettings> {
   return {
     ...(delivery === undefined ? {} : { push: pushOf(delivery) }),
-    ...(events === undefined ? {} : { eventsRequested: events }),
+    ...(events === undefined ? {} : { events_requested: events }),
     ...(description === undefined ? {} : { description }),
   };
 }

@@ -112,13 +112,13 @@ export function presentVersions(
   return rows.map((row) => {
     const times = {
       state: row.state,
-      issuedAt: row.issued_at.getTime(),
-      dueAt: milliseconds(row.due_at),
-      retireBy: milliseconds(row.retire_by),
-      supersededAt: milliseconds(row.superseded_at),
-      lastUsedAt: milliseconds(row.last_used_at),
-      retiredAt: milliseconds(row.retired_at),
-      retiredReason: row.retired_reason,
+      issued_at: row.issued_at.getTime(),
+      due_at: milliseconds(row.due_at),
+      retire_by: milliseconds(row.retire_by),
+      superseded_at: milliseconds(row.superseded_at),
+      last_used_at: milliseconds(row.last_used_at),
+      retired_at: milliseconds(row.retired_at),
+      retired_reason: row.retired_reason,
     };
     return versionOf({ ...row, state: stateAt(times, rules, { nowMs, namesCertificate }) });
   });

@@ -345,12 +345,12 @@ function shownSettings(row: EndpointSettings): string {
 
 /** Returns the wire form of the activity of an endpoint in this state. */
 export function presentHealth(state: EndpointState, activity: ReportedActivity): Static<typeof Health> {
-  const { health, healthSince, results, failingSince, lastFailure, recent, retrying, dead } = activity;
+  const { health, health_since, results, failing_since, lastFailure, recent, retrying, dead } = activity;
   const status = shownHealth(state, health, results);
   return {
     status,
-    since: status === "unknown" ? null : (healthSince?.toISOString() ?? null),
-    failing_since: failingSince?.toISOString() ?? null,
+    since: status === "unknown" ? null : (health_since?.toISOString() ?? null),
+    failing_since: failing_since?.toISOString() ?? null,
     last_error: lastFailure && { ...lastFailure, at: lastFailure.at.toISOString() },
     last_hour: {
       since: recent.since.toISOString(),

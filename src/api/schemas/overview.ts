@@ -6,6 +6,20 @@ const Count = (description: string) => Type.Integer({ description });
 const Seconds = (description: string) => Nullable(Type.Integer({ description }));
 const OfTenant = { tenant_id: Id("tenant"), tenant_name: Type.String() };
 
+export const FailingEndpoint = Type.Object({
+  ...OfTenant,
+  id: Id("endpoint"),
+  state: Type.String(),
+  disabled_reason: Nullable(Type.String()),
+  since: Timestamp,
+});
+
+export const EndingCertificate = Type.Object({
+  ...OfTenant,
+  endpoint_id: Id("endpoint"),
+  ends_at: Timestamp,
+});
+
 export const Overview = Resource("Overview", {
   at: Timestamp,
   counted_max: Count("Limit of all counts: this value means that or more"),
@@ -59,16 +73,7 @@ export const Overview = Resource("Overview", {
     failing: Count("Endpoints that have accepted nothing since a failure"),
     stopped: Count("Endpoints that the service has disabled"),
     slow: Count("Endpoints that were slow or failing within the last minute"),
-    worst: Type.Array(
-      Type.Object({
-        ...OfTenant,
-        id: Id("endpoint"),
-        state: Type.String(),
-        disabled_reason: Nullable(Type.String()),
-        since: Timestamp,
-      }),
-      { description: "Up to 20 of the failing and stopped ones" },
-    ),
+    worst: Type.Array(FailingEndpoint, { description: "Up to 20 of the failing and stopped ones" }),
   }),
   rotations: Type.Object({
     credentials: Count("Client secrets that were due a week ago"),
@@ -79,7 +84,7 @@ export const Overview = Resource("Overview", {
     files: Type.Array(Type.Object({ file: Type.String(), ends_at: Timestamp }), {
       description: "The certificate files of the api process that answers",
     }),
-    endpoints: Type.Array(Type.Object({ ...OfTenant, endpoint_id: Id("endpoint"), ends_at: Timestamp }), {
+    endpoints: Type.Array(EndingCertificate, {
       description: "Client certificates of deliveries that end within 30 days, 20 at most",
     }),
   }),

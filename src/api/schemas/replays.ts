@@ -123,24 +123,11 @@ export const ReplayJob = Resource("ReplayJob", {
   finished_at: Nullable(Timestamp),
 });
 
+const replayOf = presenter(ReplayJob);
+
 /** Returns the wire form of a job. */
-export function presentReplay(row: ReplayJobRow): Static<typeof ReplayJob> {
-  const { id, kind, state, total, done, failed, skipped } = row;
-  return {
-    id,
-    kind,
-    endpoint_id: row.endpointId,
-    states: row.states as Static<typeof ReplayJob>["states"],
-    state,
-    total,
-    listing: row.listing !== null,
-    done,
-    failed,
-    skipped,
-    rate_per_second: row.ratePerSecond,
-    created_at: row.createdAt.toISOString(),
-    finished_at: row.finishedAt?.toISOString() ?? null,
-  };
+export function toReplay(row: ReplayJobRow): Static<typeof ReplayJob> {
+  return replayOf({ ...row, listing: row.listing !== null });
 }
 
 const ITEM_STATES = ["WAITING", "DONE", "SKIPPED", "FAILED", "CANCELLED"] as const;

@@ -132,7 +132,7 @@ export const StreamOrStreams = Named("StreamOrStreams", Type.Union([Stream, Type
 
 /** Returns the wire form of a stream. @param publicUrl base of the address for polling */
 export function presentStream(stream: StreamRow, publicUrl: string): Static<typeof Stream> {
-  const { id, issuer, endpointId, url, eventsRequested, description } = stream;
+  const { id, issuer, endpoint_id: endpointId, url, events_requested: eventsRequested, description } = stream;
   return {
     stream_id: id,
     iss: issuer,

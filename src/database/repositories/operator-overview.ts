@@ -22,28 +22,28 @@ const ROTATING_MAX = 2_000;
 
 export interface Queues extends OpenWork {
   /** Active endpoints whose health is failing. */
-  readonly failingEndpoints: number;
+  readonly failing_endpoints: number;
   /** Endpoints that the service has disabled. */
-  readonly stoppedEndpoints: number;
+  readonly stopped_endpoints: number;
   /** Endpoints that were slow or failing within the last minute. */
-  readonly slowEndpoints: number;
+  readonly slow_endpoints: number;
   /** Endpoints whose secret should have rotated a day ago, of the 2,000 oldest with automatic rotation. */
-  readonly overdueEndpointSecrets: number;
+  readonly overdue_endpoint_secrets: number;
 }
 
 /** Exported for the test of its plan. */
 export const QUEUES = `SELECT ${openWorkColumns(OVERVIEW_COUNTED_MAX)},
   (SELECT count(*)::int FROM (
     SELECT FROM endpoint_activity a JOIN endpoints e ON e.id = a.endpoint_id AND e.state = 'ACTIVE'
-    WHERE a.health = 'failing' LIMIT ${OVERVIEW_COUNTED_MAX}) c) AS "failingEndpoints",
-  ${countUpTo(OVERVIEW_COUNTED_MAX, "endpoints", "state = 'DISABLED' AND disabled_reason IN ('failing', 'gone')", "updated_at")} AS "stoppedEndpoints",
-  ${countUpTo(OVERVIEW_COUNTED_MAX, "endpoint_health", "slow_until > $1", "slow_until")} AS "slowEndpoints",
+    WHERE a.health = 'failing' LIMIT ${OVERVIEW_COUNTED_MAX}) c) AS failing_endpoints,
+  ${countUpTo(OVERVIEW_COUNTED_MAX, "endpoints", "state = 'DISABLED' AND disabled_reason IN ('failing', 'gone')", "updated_at")} AS stopped_endpoints,
+  ${countUpTo(OVERVIEW_COUNTED_MAX, "endpoint_health", "slow_until > $1", "slow_until")} AS slow_endpoints,
   (SELECT count(*)::int FROM (
     SELECT id, tenant_id, secret_rotation_days AS days FROM endpoints
     WHERE secret_rotation_days IS NOT NULL AND state <> 'DELETED' ORDER BY id LIMIT ${ROTATING_MAX}) e
     JOIN endpoint_secrets s ON s.endpoint_id = e.id AND s.state = 'CURRENT'
     JOIN tenants t ON t.id = e.tenant_id AND t.held_at IS NULL
-    WHERE coalesce(s.current_at, s.created_at) <= $3::timestamptz - make_interval(days => e.days)) AS "overdueEndpointSecrets"`;
+    WHERE coalesce(s.current_at, s.created_at) <= $3::timestamptz - make_interval(days => e.days)) AS overdue_endpoint_secrets`;
 
 /** Counts open work. */
 export async function readQueues(db: Queryable, nowMs: number): Promise<Queues> {
@@ -58,15 +58,15 @@ export async function readQueues(db: Queryable, nowMs: number): Promise<Queues> 
 
 /** The deliveries of a tenant that are behind. Counts are limited. */
 export interface TenantLag {
-  readonly tenantId: string;
-  readonly tenantName: string;
-  readonly heldAt: Date | null;
+  readonly tenant_id: string;
+  readonly tenant_name: string;
+  readonly held_at: Date | null;
   /** Deliveries that no worker has claimed. */
   readonly waiting: number;
-  readonly oldestWaiting: Date | null;
+  readonly oldest_waiting: Date | null;
   /** Retries whose time has passed. */
   readonly overdue: number;
-  readonly mostOverdue: Date | null;
+  readonly most_overdue: Date | null;
 }
 
 /** Exported for the test of its plan. */
@@ -97,8 +97,8 @@ export const LAG = `WITH RECURSIVE seen(tenant_id) AS (
       min(most_overdue) AS most_overdue
     FROM behind GROUP BY tenant_id
   )
-  SELECT t.id AS "tenantId", t.name AS "tenantName", t.held_at AS "heldAt", s.waiting, s.oldest_waiting AS "oldestWaiting",
-    s.overdue, s.most_overdue AS "mostOverdue"
+  SELECT t.id AS tenant_id, t.name AS tenant_name, t.held_at, s.waiting, s.oldest_waiting,
+    s.overdue, s.most_overdue
   FROM summed s JOIN tenants t ON t.id = s.tenant_id
   ORDER BY t.held_at IS NOT NULL, least(s.oldest_waiting, s.most_overdue), t.id LIMIT ${LISTED_MAX}`;
 
@@ -117,44 +117,46 @@ export async function readLagOf(
   db: Queryable,
   tenantId: string,
   dueBefore: Date,
-): Promise<Pick<TenantLag, "waiting" | "oldestWaiting" | "overdue" | "mostOverdue">> {
+): Promise<Pick<TenantLag, "waiting" | "oldest_waiting" | "overdue" | "most_overdue">> {
   await planTransactionByRows(db);
-  const { rows } = await db.query<Pick<TenantLag, "waiting" | "oldestWaiting" | "overdue" | "mostOverdue">>({
-    name: "operator-lag-of-tenant",
-    text: `SELECT w.n AS waiting, w.oldest AS "oldestWaiting", o.n AS overdue, o.oldest AS "mostOverdue"
+  const { rows } = await db.query<Pick<TenantLag, "waiting" | "oldest_waiting" | "overdue" | "most_overdue">>(
+    {
+      name: "operator-lag-of-tenant",
+      text: `SELECT w.n AS waiting, w.oldest AS oldest_waiting, o.n AS overdue, o.oldest AS most_overdue
       FROM (SELECT count(*)::int AS n, min(created_at) AS oldest FROM (
           SELECT created_at FROM deliveries WHERE carrier IS NULL AND state = 'QUEUED' AND tenant_id = $1
           ORDER BY id LIMIT ${OVERDUE_MAX}) q) w,
         (SELECT count(*)::int AS n, min(next_attempt_at) AS oldest FROM (
           SELECT next_attempt_at FROM deliveries WHERE tenant_id = $1 AND state = 'RETRYING'
           ORDER BY day, id LIMIT ${OVERDUE_MAX}) q WHERE next_attempt_at < $2) o`,
-    values: [tenantId, dueBefore],
-  });
-  return rows[0] ?? { waiting: 0, oldestWaiting: null, overdue: 0, mostOverdue: null };
+      values: [tenantId, dueBefore],
+    },
+  );
+  return rows[0] ?? { waiting: 0, oldest_waiting: null, overdue: 0, most_overdue: null };
 }
 
 export interface SeenWorker {
   readonly id: string;
-  readonly seenAt: Date;
+  readonly seen_at: Date;
   /** Over its last seconds; 0 for a worker of an earlier version. */
-  readonly attemptsPerSecond: number;
+  readonly attempts_per_second: number;
 }
 
 /** Returns the workers, those seen last first. Ended ones remain until their claims are handed back. */
 export async function listWorkers(db: Queryable): Promise<SeenWorker[]> {
   const { rows } = await db.query<SeenWorker>({
     name: "operator-workers",
-    text: `SELECT id, seen_at AS "seenAt", attempts_per_second AS "attemptsPerSecond" FROM workers ORDER BY seen_at DESC LIMIT ${WORKERS_MAX}`,
+    text: `SELECT id, seen_at, attempts_per_second FROM workers ORDER BY seen_at DESC LIMIT ${WORKERS_MAX}`,
   });
   return rows;
 }
 
 export interface FailingEndpoint {
   readonly id: string;
-  readonly tenantId: string;
-  readonly tenantName: string;
+  readonly tenant_id: string;
+  readonly tenant_name: string;
   readonly state: string;
-  readonly disabledReason: string | null;
+  readonly disabled_reason: string | null;
   /** When its health became failing, or when it was disabled. */
   readonly since: Date;
 }
@@ -163,7 +165,7 @@ export interface FailingEndpoint {
 export async function listFailingEndpoints(db: Queryable): Promise<FailingEndpoint[]> {
   const { rows } = await db.query<FailingEndpoint>({
     name: "operator-failing-endpoints",
-    text: `SELECT e.id, e.tenant_id AS "tenantId", t.name AS "tenantName", e.state, e.disabled_reason AS "disabledReason", f.since
+    text: `SELECT e.id, e.tenant_id, t.name AS tenant_name, e.state, e.disabled_reason, f.since
       FROM (
         (SELECT a.endpoint_id AS id, coalesce(a.health_since, e.updated_at) AS since FROM endpoint_activity a
           JOIN endpoints e ON e.id = a.endpoint_id AND e.state = 'ACTIVE'
@@ -178,19 +180,19 @@ export async function listFailingEndpoints(db: Queryable): Promise<FailingEndpoi
 }
 
 export interface EndingCertificate {
-  readonly endpointId: string;
-  readonly tenantId: string;
-  readonly tenantName: string;
+  readonly endpoint_id: string;
+  readonly tenant_id: string;
+  readonly tenant_name: string;
   /** RFC 3339. */
-  readonly endsAt: string;
+  readonly ends_at: string;
 }
 
 /** Returns the certificates of deliveries that end before an instant or have ended, first the one that ends first. */
 export async function listEndingCertificates(db: Queryable, before: Date): Promise<EndingCertificate[]> {
   const { rows } = await db.query<EndingCertificate>({
     name: "operator-certificates",
-    text: `SELECT e.id AS "endpointId", e.tenant_id AS "tenantId", t.name AS "tenantName",
-        e.authentication::jsonb ->> 'not_after' AS "endsAt"
+    text: `SELECT e.id AS endpoint_id, e.tenant_id, t.name AS tenant_name,
+        e.authentication::jsonb ->> 'not_after' AS ends_at
       FROM endpoints e JOIN tenants t ON t.id = e.tenant_id
       WHERE e.authentication LIKE '%"client_certificate"%' AND e.state <> 'DELETED'
         AND e.authentication::jsonb ->> 'not_after' < $1

@@ -133,9 +133,9 @@ export async function oldestDayOverdueMs(
 
 export interface TableHealth {
   /** Pages of the indexes of deliveries that no worker has claimed, of all days. */
-  readonly waitingPages: number;
+  readonly waiting_pages: number;
   /** How long the longest present wait for a lock on events, deliveries or attempts has lasted. */
-  readonly lockWaitSeconds: number;
+  readonly lock_wait_seconds: number;
 }
 
 /** Reads sizes and locks from the catalogue, without a lock on a table (role signet_worker). */
@@ -144,13 +144,13 @@ export async function readTableHealth(db: Queryable): Promise<TableHealth> {
     name: "table-health",
     text: `SELECT
       (SELECT coalesce(sum(pg_relation_size(inhrelid)), 0)::float8 / current_setting('block_size')::int FROM pg_inherits
-        WHERE inhparent = 'deliveries_unclaimed'::regclass) AS "waitingPages",
+        WHERE inhparent = 'deliveries_unclaimed'::regclass) AS waiting_pages,
       (SELECT coalesce(max(extract(epoch FROM clock_timestamp() - waitstart)), 0)::float8 FROM pg_locks
         WHERE NOT granted AND locktype = 'relation'
           AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
-          AND pg_partition_root(relation) IN ('events'::regclass, 'deliveries'::regclass, 'attempts'::regclass)) AS "lockWaitSeconds"`,
+          AND pg_partition_root(relation) IN ('events'::regclass, 'deliveries'::regclass, 'attempts'::regclass)) AS lock_wait_seconds`,
   });
-  return rows[0] ?? { waitingPages: 0, lockWaitSeconds: 0 };
+  return rows[0] ?? { waiting_pages: 0, lock_wait_seconds: 0 };
 }
 
 /** 160 MB. The backlog of a million deliveries takes 14,000. */
@@ -159,7 +159,7 @@ const MANY_PAGES = 20_000;
 const MANY_WAITING = 100_000;
 
 /** Whether the indexes of waiting deliveries are large and nearly empty. The alert SignetWaitingIndexEmpty has the same. */
-export function isNearlyEmpty({ waitingPages }: TableHealth, waiting: number): boolean {
+export function isNearlyEmpty({ waiting_pages: waitingPages }: TableHealth, waiting: number): boolean {
   return waitingPages > MANY_PAGES && waiting < MANY_WAITING && waiting < waitingPages;
 }
 

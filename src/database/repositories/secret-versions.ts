@@ -5,9 +5,9 @@ import { sql } from "../sql.ts";
 import type { SecretVersionKey } from "./tokens/clients.ts";
 
 export interface NewSuccessor extends SecretVersionKey {
-  readonly tenantId: string;
+  readonly tenant_id: string;
   readonly mac: Buffer;
-  readonly macKeyId: string;
+  readonly mac_key_id: string;
   readonly wrapped: string;
   readonly nowMs: number;
 }
@@ -20,12 +20,12 @@ export interface NewSuccessor extends SecretVersionKey {
  */
 export async function insertSuccessor(
   db: Queryable,
-  { credentialId, version, tenantId, mac, macKeyId, wrapped, nowMs }: NewSuccessor,
+  { credential_id, version, tenant_id, mac, mac_key_id, wrapped, nowMs }: NewSuccessor,
 ): Promise<boolean> {
   const { rowCount } = await db.query(
     sql`INSERT INTO secret_versions (credential_id, version, tenant_id, mac, mac_key_id, state, issued_at, wrapped)
-     SELECT c.id, ${version}, c.tenant_id, ${mac}, ${macKeyId}, 'PENDING', ${new Date(nowMs)}, ${wrapped} FROM credentials c
-      WHERE c.id = ${credentialId} AND c.tenant_id = ${tenantId} AND c.state = 'ACTIVE'
+     SELECT c.id, ${version}, c.tenant_id, ${mac}, ${mac_key_id}, 'PENDING', ${new Date(nowMs)}, ${wrapped} FROM credentials c
+      WHERE c.id = ${credential_id} AND c.tenant_id = ${tenant_id} AND c.state = 'ACTIVE'
      ON CONFLICT (credential_id, version) DO NOTHING`,
   );
   return rowCount === 1;
@@ -34,7 +34,7 @@ export async function insertSuccessor(
 /** Returns a version's wrapped secret; `null` if it was erased, `undefined` if the version does not exist. */
 export async function findWrapped(
   db: Queryable,
-  { credentialId, version }: SecretVersionKey,
+  { credential_id: credentialId, version }: SecretVersionKey,
 ): Promise<string | null | undefined> {
   const { rows } = await db.query<{ wrapped: string | null }>({
     name: "find-wrapped",
@@ -47,7 +47,7 @@ export async function findWrapped(
 /** Records that the due date was reported, and when it is overdue. @returns whether it was not reported before */
 export async function reportDue(
   db: Queryable,
-  { credentialId, version }: SecretVersionKey,
+  { credential_id: credentialId, version }: SecretVersionKey,
   nowMs: number,
 ): Promise<boolean> {
   const { rowCount } = await db.query(
@@ -75,7 +75,7 @@ export async function acknowledgeSuccessor(db: Queryable, ack: Acknowledgement):
   const { rowCount } = await db.query(
     `UPDATE secret_versions SET state = 'ACTIVE', acked_at = $3, due_at = $4, retire_by = $5
       WHERE credential_id = $1 AND version = $2 AND state = 'PENDING'`,
-    [ack.credentialId, ack.version, at, new Date(ack.dueAt), new Date(ack.retireBy)],
+    [ack.credential_id, ack.version, at, new Date(ack.dueAt), new Date(ack.retireBy)],
   );
   if (rowCount !== 1) {
     return false;
@@ -83,7 +83,7 @@ export async function acknowledgeSuccessor(db: Queryable, ack: Acknowledgement):
   await db.query(
     `UPDATE secret_versions SET state = 'RETIRING', superseded_at = $3
       WHERE credential_id = $1 AND version < $2 AND state = 'ACTIVE'`,
-    [ack.credentialId, ack.version, at],
+    [ack.credential_id, ack.version, at],
   );
   return true;
 }
@@ -91,7 +91,7 @@ export async function acknowledgeSuccessor(db: Queryable, ack: Acknowledgement):
 /** Records that a version has ended. @returns whether this was not recorded before */
 export async function retireVersion(
   db: Queryable,
-  { credentialId, version }: SecretVersionKey,
+  { credential_id: credentialId, version }: SecretVersionKey,
   retirement: { readonly at: number; readonly reason: RetirementReason },
 ): Promise<boolean> {
   const { rowCount } = await db.query(
@@ -110,7 +110,7 @@ export async function countDeliveries(
   await db.query(
     sql`UPDATE secret_versions v SET delivered_count = v.delivered_count + d.count
        FROM unnest(
-        ${delivered.map((key) => key.credentialId)}::text[],
+        ${delivered.map((key) => key.credential_id)}::text[],
         ${delivered.map((key) => key.version)}::int[],
         ${delivered.map((key) => key.count)}::int[]) AS d (credential_id, version, count)
       WHERE v.credential_id = d.credential_id AND v.version = d.version`,
@@ -126,7 +126,7 @@ export type LateUse = keyof typeof REPORTED_COLUMN;
 export async function reportLateUse(
   db: Queryable,
   use: LateUse,
-  { credentialId, version }: SecretVersionKey,
+  { credential_id: credentialId, version }: SecretVersionKey,
   { nowMs, sinceMs }: { readonly nowMs: number; readonly sinceMs: number },
 ): Promise<boolean> {
   const column = REPORTED_COLUMN[use];

@@ -98,20 +98,20 @@ export function registerSignIn(scope: SignetServer, parts: PortalParts, sessions
         </p>
         <ul class="cards">
           ${open.map(
-            ({ hash, within, createdAt, expiresAt, address, userAgent }) =>
+            ({ hash, within, created_at, expires_at, address, user_agent }) =>
               html`<li class="card row">
                 <div>
                   <strong>${hash.equals(visit.hash) ? "This session" : "Another session"}</strong>
                   <p class="muted">
-                    ${browserText(userAgent)}${address !== null && html` from ${address}`}. Signed in
-                    ${moment(createdAt.toISOString())}, ends ${moment(expiresAt.toISOString())}.
+                    ${browserText(user_agent)}${address !== null && html` from ${address}`}. Signed in
+                    ${moment(created_at.toISOString())}, ends ${moment(expires_at.toISOString())}.
                   </p>
                 </div>
                 ${
                   within
                     ? html`<form method="post" action="/portal/sessions/${hash.toString("hex")}/end">
                         ${formFields(visit)}<button>
-                          End<span class="hidden"> the session of ${createdAt.toISOString()}</span>
+                          End<span class="hidden"> the session of ${created_at.toISOString()}</span>
                         </button>
                       </form>`
                     : html`<p class="muted">This session cannot end it, because it has more scopes.</p>`

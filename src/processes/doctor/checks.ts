@@ -330,7 +330,7 @@ const CHECKS: readonly Check[] = [
     fix: "check the database first",
     look: async ({ pool, clock }) => {
       const [health, { waiting }] = [await readTableHealth(pool), await readCensus(pool, clock.now())];
-      const found = `${health.waitingPages} pages for ${waiting} deliveries that wait`;
+      const found = `${health.waiting_pages} pages for ${waiting} deliveries that wait`;
       // No fault: a large backlog leaves it so, and doctor runs before an upgrade.
       const hint = "see whether something keeps VACUUM from removing rows (runbook, SignetWaitingIndexEmpty)";
       return { ok: true, detail: isNearlyEmpty(health, waiting) ? `${found}: ${hint}` : found };

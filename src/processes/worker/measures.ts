@@ -61,7 +61,7 @@ async function measurePartitions({ pool, clock, retentionDays }: MeasureParts): 
 }
 
 async function measureTables({ pool }: MeasureParts): Promise<void> {
-  const { waitingPages, lockWaitSeconds } = await readTableHealth(pool);
+  const { waiting_pages: waitingPages, lock_wait_seconds: lockWaitSeconds } = await readTableHealth(pool);
   metrics.waitingIndexPages.set(waitingPages);
   metrics.lockWait.set(lockWaitSeconds);
 }

@@ -3,13 +3,16 @@ import type { ClientCertificate } from "#http/mutual-tls/client-certificate.ts";
 
 /** The certificates with which a client authenticates, in addition to its secret. */
 export interface CertificateBinding {
-  readonly sanUri: string | null;
+  readonly san_uri: string | null;
   /** SHA-256, lowercase hexadecimal. */
-  readonly certificateThumbprints: readonly string[];
+  readonly certificate_thumbprints: readonly string[];
 }
 
 /** Whether the credential names any certificate. */
-export function namesCertificate({ sanUri, certificateThumbprints }: CertificateBinding): boolean {
+export function namesCertificate({
+  san_uri: sanUri,
+  certificate_thumbprints: certificateThumbprints,
+}: CertificateBinding): boolean {
   return sanUri !== null || certificateThumbprints.length > 0;
 }
 
@@ -18,7 +21,7 @@ export function namesCertificate({ sanUri, certificateThumbprints }: Certificate
  * no other URI (X.509-SVID section 2): otherwise a second URI would allow one certificate to speak for two clients.
  */
 export function isRegisteredCertificate(
-  { sanUri, certificateThumbprints }: CertificateBinding,
+  { san_uri: sanUri, certificate_thumbprints: certificateThumbprints }: CertificateBinding,
   certificate: ClientCertificate | undefined,
 ): boolean {
   if (certificate === undefined) {

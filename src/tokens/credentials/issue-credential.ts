@@ -41,18 +41,18 @@ export async function issueCredential(
     db,
     {
       id: newId("credential", nowMs, randomBytes),
-      tenantId: principal.tenant_id,
-      principalId: principal.id,
-      clientId: newClientId(randomBytes),
-      rotationMode: rotates ? "in_band" : "manual",
+      tenant_id: principal.tenant_id,
+      principal_id: principal.id,
+      client_id: newClientId(randomBytes),
+      rotation_mode: rotates ? "in_band" : "manual",
       ...described,
-      nowMs,
+      nowMs: nowMs,
     },
     {
       mac: pepper.mac(clientSecret),
-      macKeyId: pepper.id,
-      dueAt: rotates ? dueAt : null,
-      retireBy: rotates ? dueAt + rules.maxOverlapMs : null,
+      mac_key_id: pepper.id,
+      due_at: rotates ? dueAt : null,
+      retire_by: rotates ? dueAt + rules.maxOverlapMs : null,
     },
   );
   return { row, clientSecret };

@@ -42,9 +42,9 @@ export async function issueWorkloadCredential(
   const nowMs = clock.now();
   const credential = {
     id: newId("credential", nowMs, randomBytes),
-    tenantId: principal.tenant_id,
-    principalId: principal.id,
-    clientId: newClientId(randomBytes),
+    tenant_id: principal.tenant_id,
+    principal_id: principal.id,
+    client_id: newClientId(randomBytes),
     ...described,
     nowMs,
   };

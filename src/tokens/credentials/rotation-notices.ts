@@ -22,7 +22,7 @@ const LATE_USES = {
 
 /** A version with its tenant. */
 export interface NoticedVersion extends SecretVersionKey {
-  readonly tenantId: string;
+  readonly tenant_id: string;
 }
 
 /** A use that is not written yet. */
@@ -64,7 +64,7 @@ export function createRotationNotices({
   let flushing = Promise.resolve();
 
   async function reportLate({ use, noticed, usedAtMs }: Noticed): Promise<void> {
-    const { tenantId, credentialId, version } = noticed;
+    const { tenant_id: tenantId, credential_id: credentialId, version } = noticed;
     const { type, message } = LATE_USES[use];
     const nowMs = clock.now();
     await transaction(pool, async (db) => {
@@ -103,13 +103,13 @@ export function createRotationNotices({
   const timer = timers.every(WRITE_EVERY_MS, () => void schedule()).unref();
   return {
     delivered: (noticed) => {
-      const key = `${noticed.credentialId} ${noticed.version}`;
+      const key = `${noticed.credential_id} ${noticed.version}`;
       const counted = deliveries.get(key) ?? { ...noticed, count: 0 };
       counted.count += 1;
       deliveries.set(key, counted);
     },
     late: (use, noticed) => {
-      const key = `${use} ${noticed.credentialId} ${noticed.version}`;
+      const key = `${use} ${noticed.credential_id} ${noticed.version}`;
       if (!lateUses.has(key)) {
         lateUses.set(key, { use, noticed, usedAtMs: clock.now() });
       }

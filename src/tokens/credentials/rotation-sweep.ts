@@ -114,13 +114,13 @@ function withRetirement(version: EndedVersion, sweep: Sweep): EndedVersion & { r
   const nowMs = sweep.clock.now();
   const times = {
     state: version.state,
-    issuedAt: version.issued_at.getTime(),
-    dueAt: null,
-    retireBy: version.retire_by?.getTime() ?? null,
-    supersededAt: version.superseded_at?.getTime() ?? null,
-    lastUsedAt: version.last_used_at?.getTime() ?? null,
-    retiredAt: null,
-    retiredReason: null,
+    issued_at: version.issued_at.getTime(),
+    due_at: null,
+    retire_by: version.retire_by?.getTime() ?? null,
+    superseded_at: version.superseded_at?.getTime() ?? null,
+    last_used_at: version.last_used_at?.getTime() ?? null,
+    retired_at: null,
+    retired_reason: null,
   };
   // The SQL and this rule must agree. If they do not, nothing is retired.
   const retirement = retirementOf(times, sweep.rules, nowMs);

@@ -77,8 +77,8 @@ export class TokenRotationService implements Rotation {
     const { client, version, admission } = use;
     const { notices, clock } = this.#options;
     if (admission !== "good") {
-      const { credentialId, tenantId } = client;
-      notices.late("rescue", { credentialId, tenantId, version: version.version });
+      const { credential_id: credentialId, tenant_id: tenantId } = client;
+      notices.late("rescue", { credential_id: credentialId, tenant_id: tenantId, version: version.version });
     }
     return version.state === "PENDING" || wantsSuccessor(version, clock.now())
       ? this.#advance(use)
@@ -95,14 +95,14 @@ export class TokenRotationService implements Rotation {
       if (admission === "rescued") {
         await this.#writeRetirement(use);
       }
-      return use.trusted && client.rotationMode === "in_band" ? await this.#handOut(use) : undefined;
+      return use.trusted && client.rotation_mode === "in_band" ? await this.#handOut(use) : undefined;
     } catch (error) {
       metrics.rotationsPutOff.inc();
       this.#options.log.warn(
         {
           err: error,
-          tenant_id: client.tenantId,
-          credential_id: client.credentialId,
+          tenant_id: client.tenant_id,
+          credential_id: client.credential_id,
           version: version.version,
         },
         "rotation postponed until the next token request",
@@ -118,7 +118,7 @@ export class TokenRotationService implements Rotation {
     const retireBy = dueAt + rules.maxOverlapMs;
     await transaction(pool, async (db) => {
       if (await acknowledgeSuccessor(db, { ...keyOf(use), nowMs, dueAt, retireBy })) {
-        const { tenantId: tenant_id, credentialId: target } = use.client;
+        const { tenant_id, credential_id: target } = use.client;
         const actor = `credential:${target}`;
         await insertNotices(db, [
           { kind: CREDENTIAL_ROTATED, target, tenant_id, actor, at: new Date(nowMs) },
@@ -145,15 +145,15 @@ export class TokenRotationService implements Rotation {
   async #handOut(use: SecretUse): Promise<CredentialRotation | undefined> {
     const { notices, clock, rules } = this.#options;
     const { client, version } = use;
-    const place = { credentialId: client.credentialId, version: version.version + 1 };
+    const place = { credential_id: client.credential_id, version: version.version + 1 };
     const clientSecret = await this.#sharedSuccessor(use, place);
     if (clientSecret === undefined) {
       return undefined;
     }
-    notices.delivered({ ...place, tenantId: client.tenantId });
-    const end = version.retiredAt ?? version.retireBy ?? clock.now() + rules.maxOverlapMs;
+    notices.delivered({ ...place, tenant_id: client.tenant_id });
+    const end = version.retired_at ?? version.retire_by ?? clock.now() + rules.maxOverlapMs;
     return {
-      credential_id: place.credentialId,
+      credential_id: place.credential_id,
       version: place.version,
       client_secret: clientSecret,
       predecessor_retires_by: new Date(end).toISOString(),
@@ -161,7 +161,7 @@ export class TokenRotationService implements Rotation {
   }
 
   async #sharedSuccessor(use: SecretUse, place: SuccessorPlace): Promise<string | undefined> {
-    const key = `${place.credentialId}|${place.version}`;
+    const key = `${place.credential_id}|${place.version}`;
     const running =
       this.#inFlight.get(key) ?? this.#successorOf(use, place).finally(() => this.#inFlight.delete(key));
     this.#inFlight.set(key, running);
@@ -186,8 +186,17 @@ export class TokenRotationService implements Rotation {
     const mac = pepper.mac(successor);
     return await transaction(pool, async (db) => {
       const nowMs = clock.now();
-      const { tenantId } = use.client;
-      if (await insertSuccessor(db, { ...place, tenantId, mac, macKeyId: pepper.id, wrapped, nowMs })) {
+      const { tenant_id: tenantId } = use.client;
+      if (
+        await insertSuccessor(db, {
+          ...place,
+          tenant_id: tenantId,
+          mac,
+          mac_key_id: pepper.id,
+          wrapped,
+          nowMs,
+        })
+      ) {
         if (await reportDue(db, keyOf(use), nowMs)) {
           await this.#record(db, use, "credential.rotation_due");
         }
@@ -204,7 +213,7 @@ export class TokenRotationService implements Rotation {
     type: RotationEntry["type"],
     details: Readonly<Record<string, string | number>> = {},
   ): Promise<void> {
-    const { tenantId, credentialId } = client;
+    const { tenant_id: tenantId, credential_id: credentialId } = client;
     await this.#options.append(db, {
       type,
       tenantId,
@@ -215,5 +224,5 @@ export class TokenRotationService implements Rotation {
 }
 
 function keyOf({ client, version }: SecretUse): SecretVersionKey {
-  return { credentialId: client.credentialId, version: version.version };
+  return { credential_id: client.credential_id, version: version.version };
 }

@@ -8,12 +8,12 @@ import type { RandomBytes } from "#domain/ids.ts";
 
 /** The version of a successor. */
 export interface SuccessorPlace {
-  readonly credentialId: string;
+  readonly credential_id: string;
   /** The successor's own number. */
   readonly version: number;
 }
 
-function aadOf({ credentialId, version }: SuccessorPlace): string {
+function aadOf({ credential_id: credentialId, version }: SuccessorPlace): string {
   return `${credentialId}|${version}`;
 }
 

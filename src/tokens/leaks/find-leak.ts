@@ -79,12 +79,12 @@ async function findByClientSecret(
 
 /** Compares the secrets. Rejects if the stored one cannot be opened: a 404 would say that nothing leaked. */
 async function holds(
-  { tenantId, credentialId, version, sealed, dataKey }: SealedProducerSecret,
+  { tenant_id, credential_id, version, sealed, data_key }: SealedProducerSecret,
   secret: string,
   { keyring }: LeakServices,
 ): Promise<boolean> {
-  const aad = producerSecretAad(tenantId, credentialId, version);
-  const opened = await keyring.openForTenant(dataKey, tenantId, aad, sealed);
+  const aad = producerSecretAad(tenant_id, credential_id, version);
+  const opened = await keyring.openForTenant(data_key, tenant_id, aad, sealed);
   const presented = Buffer.from(secret);
   return opened.length === presented.length && timingSafeEqual(opened, presented);
 }
@@ -97,8 +97,8 @@ async function findBySigningSecret(
 ): Promise<FoundLeak> {
   for (const candidate of await listSecretsByFingerprint(db, scope, secretFingerprint(secret))) {
     if (await holds(candidate, secret, services)) {
-      const { credentialId: id, tenantId, clientId, version } = candidate;
-      return { kind: "signing_secret", owner: { id, tenant_id: tenantId, client_id: clientId }, version };
+      const { credential_id: id, tenant_id, client_id, version } = candidate;
+      return { kind: "signing_secret", owner: { id, tenant_id, client_id }, version };
     }
   }
   throw nothingHas(

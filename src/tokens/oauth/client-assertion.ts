@@ -144,14 +144,14 @@ export function createAssertionVerifier({
     if (client === undefined || typeof claims !== "object" || claims === null) {
       return undefined;
     }
-    const problem = claimProblem(claims, client.clientId, audiences, clock.now() / 1_000);
+    const problem = claimProblem(claims, client.client_id, audiences, clock.now() / 1_000);
     if (problem !== undefined) {
       return problem;
     }
     const { exp, jti } = claims as { readonly exp: number; readonly jti: string };
     const isFirst = await use({
-      credentialId: client.credentialId,
-      tenantId: client.tenantId,
+      credentialId: client.credential_id,
+      tenantId: client.tenant_id,
       jtiDigest: createHash("sha256").update(jti).digest(),
       // An api whose clock is behind accepts it for longer, and one whose clock is ahead forgets it.
       expiresAt: (exp + 3 * CLOCK_SKEW_SECONDS) * 1_000,

@@ -143,9 +143,9 @@ export interface ClientAuthenticator {
 
 /** A secret that matched under an earlier pepper, with its MAC under the newest. */
 export interface OldMac {
-  readonly credentialId: string;
+  readonly credential_id: string;
   readonly version: number;
-  readonly macKeyId: string;
+  readonly mac_key_id: string;
   readonly newMac: Buffer;
 }
 
@@ -182,20 +182,20 @@ async function admitWorkload(
 /** Reports a secret that matched under an earlier pepper. */
 function noteOldMac(
   { pepper, onOldMac }: Pick<ClientAuthenticatorOptions, "pepper" | "onOldMac">,
-  { client: { credentialId }, version: used }: AuthenticatedClient,
+  { client: { credential_id: credentialId }, version: used }: AuthenticatedClient,
   secret: string,
 ): void {
-  if (used !== undefined && used.macKeyId !== pepper.id) {
-    const { version, macKeyId } = used;
-    onOldMac?.({ credentialId, version, macKeyId, newMac: pepper.mac(secret) });
+  if (used !== undefined && used.mac_key_id !== pepper.id) {
+    const { version, mac_key_id: macKeyId } = used;
+    onOldMac?.({ credential_id: credentialId, version, mac_key_id: macKeyId, newMac: pepper.mac(secret) });
   }
 }
 
 /** Creates the authenticator of clients. */
 export function createClientAuthenticator(options: ClientAuthenticatorOptions): ClientAuthenticator {
   const { pepper, rules, clock } = options;
-  const nobody: readonly Pick<SecretVersionRecord, "mac" | "macKeyId">[] = [
-    { mac: pepper.mac(""), macKeyId: pepper.id },
+  const nobody: readonly Pick<SecretVersionRecord, "mac" | "mac_key_id">[] = [
+    { mac: pepper.mac(""), mac_key_id: pepper.id },
   ];
 
   /** Compares with every version, so that the time taken reveals neither which one matched nor whether any did. */
@@ -204,7 +204,7 @@ export function createClientAuthenticator(options: ClientAuthenticatorOptions): 
     let found = -1;
     for (const [index, version] of (client?.versions ?? nobody).entries()) {
       for (const { keyId, mac } of macs) {
-        if (version.macKeyId === keyId && timingSafeEqual(version.mac, mac)) {
+        if (version.mac_key_id === keyId && timingSafeEqual(version.mac, mac)) {
           found = index;
         }
       }
@@ -221,7 +221,7 @@ export function createClientAuthenticator(options: ClientAuthenticatorOptions): 
     const registeredCertificate = isRegisteredCertificate(client, certificate);
     if (
       !client.active ||
-      (client.endsAt !== null && nowMs >= client.endsAt) ||
+      (client.ends_at !== null && nowMs >= client.ends_at) ||
       isForeignCertificate(client, certificate)
     ) {
       return undefined;

@@ -43,7 +43,7 @@ export async function introspectToken(
     return await introspect(token, services.admit, ({ tenantId }) => tenantId === bearer.tenantId);
   }
   const { token, client } = await authenticateClient(request, services);
-  return await introspect(token, services.admit, ({ credentialId }) => credentialId === client.credentialId);
+  return await introspect(token, services.admit, ({ credentialId }) => credentialId === client.credential_id);
 }
 
 function live(claims: JWTPayload): Introspection {

@@ -9,8 +9,8 @@ const WRITE_EVERY_MS = 1_000;
 export interface LastUsedRecorder {
   /** Notes a use. Does nothing if the version's last recorded use is less than a minute old. */
   note(
-    credential: { readonly credentialId: string },
-    version: { readonly version: number; readonly lastUsedAt: number | null },
+    credential: { readonly credential_id: string },
+    version: { readonly version: number; readonly last_used_at: number | null },
   ): void;
   /** Writes the noted uses and stops. */
   close(): Promise<void>;
@@ -43,10 +43,10 @@ export function createLastUsedRecorder({ write, clock, timers, log }: LastUsedOp
 
   const timer = timers.every(WRITE_EVERY_MS, () => void flush()).unref();
   return {
-    note: ({ credentialId }, { version, lastUsedAt }) => {
+    note: ({ credential_id: credentialId }, { version, last_used_at: lastUsedAt }) => {
       const usedAtMs = clock.now();
       if (lastUsedAt === null || usedAtMs - lastUsedAt >= THROTTLE_MS) {
-        noted.set(`${credentialId} ${version}`, { credentialId, version, usedAtMs });
+        noted.set(`${credentialId} ${version}`, { credential_id: credentialId, version, usedAtMs });
       }
     },
     close: async () => {

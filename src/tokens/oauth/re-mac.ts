@@ -14,7 +14,7 @@ export function createReMac(write: (old: OldMac) => Promise<void>, log: Logger):
   const underWay = new Map<string, Promise<void>>();
   return {
     note: (old) => {
-      const name = `${old.credentialId} ${old.version}`;
+      const name = `${old.credential_id} ${old.version}`;
       if (underWay.has(name)) {
         return;
       }

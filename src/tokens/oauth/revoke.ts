@@ -21,9 +21,9 @@ export async function revokeToken(
   services: RevokeServices,
 ): Promise<void> {
   const { token, client } = await authenticateClient(request, services);
-  services.limits.admitClient(client.clientId);
+  services.limits.admitClient(client.client_id);
   const identity = await identityIfGood(token, services.verify);
-  if (identity?.credentialId === client.credentialId) {
+  if (identity?.credentialId === client.credential_id) {
     await services.revoke(identity, requestId);
   }
 }

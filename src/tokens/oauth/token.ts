@@ -91,7 +91,7 @@ export async function issueToken(request: TokenRequest, services: TokenServices)
     request.address,
     async () => await identifyClient(request, services),
   );
-  limits.admitClient(authenticated.client.clientId);
+  limits.admitClient(authenticated.client.client_id);
   const audience = grantedAudience(parameters, services);
   const scope = grantedScope(parameters["scope"], authenticated.client.scope);
   noteUse(authenticated, services.lastUsed);
@@ -249,10 +249,10 @@ function tokenSubject(
   },
 ): TokenSubject {
   return {
-    clientId: client.clientId,
-    tenantId: client.tenantId,
-    principalId: client.principalId,
-    credentialId: client.credentialId,
+    clientId: client.client_id,
+    tenantId: client.tenant_id,
+    principalId: client.principal_id,
+    credentialId: client.credential_id,
     secretVersion: version?.version ?? 0,
     region: client.region,
     scope,

@@ -19,14 +19,14 @@ export interface WorkloadAuthenticatorOptions {
 
 /** Whether only a certificate is registered. A client with registered keys must use them. */
 function hasCertificateOnly(client: ClientRecord | undefined): client is ClientRecord {
-  return client?.rotationMode === "workload" && client.jwks === null;
+  return client?.rotation_mode === "workload" && client.jwks === null;
 }
 
 function hasKeys(client: ClientRecord | undefined): client is ClientRecord {
-  return client?.rotationMode === "workload" && client.jwks !== null;
+  return client?.rotation_mode === "workload" && client.jwks !== null;
 }
 
-function isGood({ active, endsAt }: ClientRecord, nowMs: number): boolean {
+function isGood({ active, ends_at: endsAt }: ClientRecord, nowMs: number): boolean {
   return active && (endsAt === null || nowMs < endsAt);
 }
 

@@ -107,7 +107,7 @@ export function createOperatorAuthenticator(options: OperatorAuthenticatorOption
       const rows = await findOperatorsByCertificate(db, certificate.thumbprint, uri);
       const [operator, ...others] = rows.filter((row) =>
         isRegisteredCertificate(
-          { sanUri: row.san_uri, certificateThumbprints: row.certificate_thumbprints },
+          { san_uri: row.san_uri, certificate_thumbprints: row.certificate_thumbprints },
           certificate,
         ),
       );

@@ -58,15 +58,14 @@ export interface OperatorSession {
 }
 
 function sessionOf(stored: StoredOperatorSession): OperatorSession {
-  const { hash, operatorId, role, viewed, createdAt, expiresAt } = stored;
+  const { operator_id: id, role, viewed } = stored;
   return {
-    hash,
-    identity:
-      role === null ? BOOTSTRAP_OPERATOR : { id: operatorId, permissions: operatorPermissions([role]) },
-    name: stored.operatorName ?? operatorId,
-    viewed: viewed === null ? undefined : { id: viewed, name: stored.viewedName ?? viewed },
-    createdAt,
-    expiresAt,
+    hash: stored.hash,
+    identity: role === null ? BOOTSTRAP_OPERATOR : { id, permissions: operatorPermissions([role]) },
+    name: stored.operator_name ?? id,
+    viewed: viewed === null ? undefined : { id: viewed, name: stored.viewed_name ?? viewed },
+    createdAt: stored.created_at,
+    expiresAt: stored.expires_at,
   };
 }
 
@@ -84,12 +83,12 @@ export class OperatorSessions {
     const createdAt = new Date(clock.now());
     const session = {
       hash: digest(secret),
-      operatorId: identity.id,
-      tokenId: tokenId ?? null,
+      operator_id: identity.id,
+      token_id: tokenId ?? null,
       certificate: token === undefined ? (certificate?.thumbprint ?? null) : null,
-      bootstrapHash: token !== undefined && tokenId === undefined ? digest(token) : null,
-      createdAt,
-      expiresAt: new Date(createdAt.getTime() + SESSION_LIFE_MS),
+      bootstrap_hash: token !== undefined && tokenId === undefined ? digest(token) : null,
+      created_at: createdAt,
+      expires_at: new Date(createdAt.getTime() + SESSION_LIFE_MS),
     };
     await transaction(pool, async (db) => {
       await insertOperatorSession(db, session, SESSIONS_MAX);
@@ -127,7 +126,7 @@ export class OperatorSessions {
 
   /** Whether the token or certificate that signed in is still the operator's. */
   async #isValid(
-    { bootstrapHash, certificate: signedIn, operatorId }: StoredOperatorSession,
+    { bootstrap_hash: bootstrapHash, certificate: signedIn, operator_id: operatorId }: StoredOperatorSession,
     certificate: ClientCertificate | undefined | null,
   ): Promise<boolean> {
     const { authenticator } = this.#services;

@@ -124,14 +124,13 @@ function identityOf(
   signedAt: number,
   certificate: ClientCertificate | undefined,
 ): Identity {
-  const { tenantId, principalId, credentialId, clientId, region, scopes } = producer;
   return {
-    tenantId,
-    principalId,
-    credentialId,
-    clientId,
-    region,
-    scopes: new Set(scopes),
+    tenantId: producer.tenant_id,
+    principalId: producer.principal_id,
+    credentialId: producer.credential_id,
+    clientId: producer.client_id,
+    region: producer.region,
+    scopes: new Set(producer.scopes),
     // There is no token, and no signing key of ours.
     jti: "",
     kid: "",
@@ -146,7 +145,7 @@ async function check(
   { headers, body: rawBody }: { readonly headers: HeaderSource; readonly body: Uint8Array },
   { keyring, headerBrand, clock }: Pick<ProducerAuthenticatorOptions, "keyring" | "headerBrand" | "clock">,
 ) {
-  const { credentialId, tenantId, dataKey, versions } = producer;
+  const { credential_id: credentialId, tenant_id: tenantId, data_key: dataKey, versions } = producer;
   let refusal: unknown;
   for (const version of versions) {
     const aad = producerSecretAad(tenantId, credentialId, version.version);

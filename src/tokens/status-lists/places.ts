@@ -117,7 +117,7 @@ export function createStatusPlaces(options: StatusPlacesOptions): StatusPlaces {
   async function reserveBlock(): Promise<void> {
     // Counted from before the reservation, which the end of the list is counted from.
     const until = clock.now() + BLOCK_USED_MS;
-    const { id, number: list, orderKey, first } = await reserve(BLOCK);
+    const { id, number: list, order_key: orderKey, first } = await reserve(BLOCK);
     block = { list, uri: uriOf(id), order: placeOrder(orderKey), until, next: first, left: BLOCK };
   }
 

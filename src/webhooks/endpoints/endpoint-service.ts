@@ -158,7 +158,7 @@ export class EndpointService {
   }
 
   /** Returns the tenant's endpoints that are not healthy. */
-  async unhealthy(tenantId: string): Promise<readonly { endpointId: string; health: Health }[]> {
+  async unhealthy(tenantId: string): Promise<readonly { endpoint_id: string; health: Health }[]> {
     const { pool } = this.#options;
     return await tenantRead(pool, tenantId, async (db) => await listUnhealthy(db, tenantId));
   }
@@ -352,7 +352,7 @@ export class EndpointService {
     const countUp = async (): Promise<number | undefined> =>
       await tenantTransaction(pool, tenantId, async (db) => await nextGeneration(db, id, generation));
     const kick = verification
-      .kick({ id, tenantId, generation }, countUp)
+      .kick({ id, tenant_id: tenantId, generation }, countUp)
       .catch((error: unknown) =>
         log.warn({ err: error, tenant_id: tenantId, endpoint_id: id }, "verification not started yet"),
       )

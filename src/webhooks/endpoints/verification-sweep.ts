@@ -36,7 +36,7 @@ export async function sweepVerifications(options: VerificationSweepOptions): Pro
       );
     } catch (error) {
       options.log.warn(
-        { err: error, tenant_id: endpoint.tenantId, endpoint_id: endpoint.id },
+        { err: error, tenant_id: endpoint.tenant_id, endpoint_id: endpoint.id },
         "verification could not be started",
       );
       break;

@@ -85,7 +85,7 @@ export function createPacedVerification(
   const turns = new PacedTurns({ perSecond, burst: perSecond, waitingMax, timers });
   return {
     kick: async (wanted, nextGeneration) => {
-      if (await turns.take(wanted.tenantId)) {
+      if (await turns.take(wanted.tenant_id)) {
         await verification.kick(wanted, nextGeneration);
       }
     },
@@ -94,7 +94,7 @@ export function createPacedVerification(
 }
 
 export function createVerification(client: Client, random: Random): Verification {
-  async function start({ id, tenantId, generation }: WantedVerification): Promise<boolean> {
+  async function start({ id, tenant_id: tenantId, generation }: WantedVerification): Promise<boolean> {
     const input: VerifyEndpointInput = {
       v: 2,
       endpoint_id: id,

@@ -42,7 +42,7 @@ function eventOf(notice: DeadLetterNotice): {
   readonly type: "dead_letter.expiring" | "delivery.dead_lettered";
   readonly data: string;
 } {
-  const { kind, endpointId, letters, ids, expiresAt, bucket } = notice;
+  const { kind, endpoint_id: endpointId, letters, ids, expires_at: expiresAt, bucket } = notice;
   const common = { endpoint_id: endpointId, count: letters, delivery_ids: ids };
   return kind === "expiring"
     ? {
@@ -67,7 +67,7 @@ export async function publishNotices(options: NoticeOptions): Promise<number> {
     const taken = await transaction(pool, async (db) => {
       const notices = await takeNotices(db, { now, limit: NOTICES_MAX });
       for (const notice of notices) {
-        const { tenantId, endpointId } = notice;
+        const { tenant_id: tenantId, endpoint_id: endpointId } = notice;
         const event = { tenantId, ...eventOf(notice), except: endpointId, onlyIfTaken: true };
         await publishOwnEvent(db, event, options);
       }

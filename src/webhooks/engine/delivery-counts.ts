@@ -86,9 +86,9 @@ function changedActivity(
     tenantId,
     endpointId,
     health,
-    healthSince: health === before.health ? before.healthSince : now,
+    health_since: health === before.health ? before.health_since : now,
     results,
-    failingSince: failingSince(before, change),
+    failing_since: failingSince(before, change),
     lastFailure: failure ?? before.lastFailure,
     retrying,
     dead,
@@ -103,7 +103,7 @@ function failingSince(
   if (results.endsWith("1")) {
     return null;
   }
-  return results.includes("1") ? (failure?.at ?? null) : (before.failingSince ?? firstEndedAt);
+  return results.includes("1") ? (failure?.at ?? null) : (before.failing_since ?? firstEndedAt);
 }
 
 /** Publishes `endpoint.failing` and `endpoint.recovered` to the tenant's other endpoints. */
@@ -116,13 +116,13 @@ async function report(
   if ((before.health === "failing") === (after.health === "failing")) {
     return;
   }
-  const { tenantId, endpointId, health, lastFailure, failingSince: since, healthSince } = after;
+  const { tenantId, endpointId, health, lastFailure, failing_since, health_since } = after;
   const type = health === "failing" ? "endpoint.failing" : "endpoint.recovered";
   const data = JSON.stringify({
     endpoint_id: endpointId,
     health,
-    since: healthSince?.toISOString() ?? null,
-    ...(type === "endpoint.failing" && { failing_since: since?.toISOString() ?? null }),
+    since: health_since?.toISOString() ?? null,
+    ...(type === "endpoint.failing" && { failing_since: failing_since?.toISOString() ?? null }),
     last_error:
       lastFailure === null
         ? null

@@ -22,7 +22,7 @@ const LATE_MS = 300_000;
 
 /** The health of an endpoint, when it has changed. */
 export interface ChangedHealth {
-  readonly endpointId: string;
+  readonly endpoint_id: string;
   readonly health: Health;
 }
 
@@ -138,7 +138,7 @@ export class DeliveryStream {
   /** Adds changes of health. The next changes of deliveries wake the reader. */
   pushHealth(changed: readonly ChangedHealth[]): void {
     for (const change of changed) {
-      this.#pendingHealth.set(change.endpointId, change);
+      this.#pendingHealth.set(change.endpoint_id, change);
     }
   }
 
@@ -282,15 +282,15 @@ export class DeliveryStreams {
   async #changedHealth(tenantId: string, watched: Watched): Promise<readonly ChangedHealth[]> {
     const before = watched.unhealthy;
     const found = await this.#sources.unhealthy(tenantId);
-    const after = new Map(found.map(({ endpointId, health }) => [endpointId, health]));
+    const after = new Map(found.map(({ endpoint_id: id, health }) => [id, health]));
     watched.unhealthy = after;
     if (before === undefined) {
       return [];
     }
-    const recovered = [...before.keys()].filter((endpointId) => !after.has(endpointId));
+    const recovered = [...before.keys()].filter((id) => !after.has(id));
     return [
-      ...found.filter(({ endpointId, health }) => before.get(endpointId) !== health),
-      ...recovered.map((endpointId) => ({ endpointId, health: "healthy" as const })),
+      ...found.filter(({ endpoint_id: id, health }) => before.get(id) !== health),
+      ...recovered.map((id) => ({ endpoint_id: id, health: "healthy" as const })),
     ];
   }
 }

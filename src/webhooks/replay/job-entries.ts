@@ -10,7 +10,7 @@ async function log(
   { by, details }: { readonly by: By; readonly details: Readonly<Record<string, string | number>> },
   sources: EntrySources,
 ): Promise<void> {
-  const { id, tenantId, kind, state, total, ratePerSecond } = job;
+  const { id, tenant_id: tenantId, kind, state, total, rate_per_second: ratePerSecond } = job;
   await appendEntry(
     db,
     {

@@ -116,7 +116,7 @@ async function listMore({ pool, clock }: ReplayRunnerOptions, jobId: string): Pr
       return seenOf(job);
     }
     const now = new Date(clock.now());
-    const { tenantId, total, createdAt } = job;
+    const { tenant_id: tenantId, total, created_at: createdAt } = job;
     const step = { jobId, tenantId, position: total, until: createdAt, now, size: LISTED_AT_ONCE };
     const { listed, left } = await listItems(db, withInstants(job.listing), step);
     const grown = await growReplayJob(db, { id: jobId, listed, left, now });
@@ -134,12 +134,12 @@ export function createReplayRunner(options: ReplayRunnerOptions): ReplayRunner {
   ): Promise<{ readonly job: ReplayJob; readonly page: ReplayedPage }> {
     const now = new Date(clock.now());
     const upTo = Math.min(job.total, job.position + size);
-    const place = { jobId: job.id, tenantId: job.tenantId, after: job.position, upTo, now };
+    const place = { jobId: job.id, tenantId: job.tenant_id, after: job.position, upTo, now };
     const page =
       upTo === job.position
         ? NOTHING
         : job.kind === "missing"
-          ? await makeMissingPage(db, { ...place, endpointId: job.endpointId ?? "" }, options.randomBytes)
+          ? await makeMissingPage(db, { ...place, endpointId: job.endpoint_id ?? "" }, options.randomBytes)
           : await replayPageOfDeliveries(db, {
               ...place,
               deadLetters: job.states === null || job.states.includes("DEAD_LETTERED"),
@@ -150,7 +150,7 @@ export function createReplayRunner(options: ReplayRunnerOptions): ReplayRunner {
       now,
       ...countsOf(page.results),
     });
-    if (advanced.finishedAt !== null) {
+    if (advanced.finished_at !== null) {
       await logJobEnd(db, advanced, { actor: SYSTEM }, options);
     }
     return { job: advanced, page };
@@ -183,7 +183,7 @@ export function createReplayRunner(options: ReplayRunnerOptions): ReplayRunner {
       const { isChanged, job } = await transaction(pool, async (db) => {
         const changed = await changeReplayJob(db, { id: jobId, to, now: new Date(clock.now()) });
         const locked = await lockReplayJob(db, jobId);
-        if (changed !== undefined && changed.finishedAt !== null) {
+        if (changed !== undefined && changed.finished_at !== null) {
           await logJobEnd(db, changed, { actor: SYSTEM }, options);
         }
         return { isChanged: changed !== undefined, job: locked };

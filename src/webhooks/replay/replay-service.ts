@@ -158,17 +158,17 @@ export class ReplayService {
         : null;
     await insertReplayJob(db, {
       id,
-      tenantId,
+      tenant_id: tenantId,
       kind: missing ? "missing" : "states" in selection ? "deliveries" : "dead_letters",
-      endpointId,
+      endpoint_id: endpointId,
       states: "states" in selection ? selection.states : null,
-      ratePerSecond,
+      rate_per_second: ratePerSecond,
       now,
     });
     const listing = missing
       ? await this.#listMissing(db, { tenantId, jobId: id, now }, selection)
       : await this.#listSelected(db, { tenantId, jobId: id, now }, selection);
-    const job = await settleNewJob(db, { tenantId, id, now, listing });
+    const job = await settleNewJob(db, { tenant_id: tenantId, id, now, listing });
     await logJobStart(db, job, by, this.#options);
     return job;
   }
@@ -247,7 +247,7 @@ export class ReplayService {
         await this.#requireRunningTenant(db, tenantId);
       }
       const job = await changeReplayJob(db, { id, tenantId, to, now: new Date(clock.now()) });
-      if (job !== undefined && job.finishedAt !== null) {
+      if (job !== undefined && job.finished_at !== null) {
         await logJobEnd(db, job, by, this.#options);
       }
       return job;

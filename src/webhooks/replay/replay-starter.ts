@@ -25,7 +25,7 @@ export interface ReplayStarter {
   kick(job: ReplayJob): Promise<boolean>;
 }
 
-function inputOf({ id, ratePerSecond, ...job }: ReplayJob): ReplayInput {
+function inputOf({ id, rate_per_second: ratePerSecond, ...job }: ReplayJob): ReplayInput {
   const { state, total, done, failed, skipped, position } = job;
   return {
     v: 1,
@@ -43,15 +43,17 @@ export function createReplayStarter(client: Client): ReplayStarter {
       await client.workflow.start(WORKFLOW_TYPES[type], {
         workflowId: replayWorkflowId(job.id),
         taskQueue: TASK_QUEUES.control,
-        priority: { fairnessKey: job.tenantId },
+        priority: { fairnessKey: job.tenant_id },
         args: [inputOf(job)],
         workflowIdReusePolicy: "REJECT_DUPLICATE",
         workflowIdConflictPolicy: "FAIL",
-        staticSummary: `replay of ${job.total}${job.listing === null ? "" : " or more"}, at most ${job.ratePerSecond} a second`,
+        staticSummary: `replay of ${job.total}${job.listing === null ? "" : " or more"}, at most ${job.rate_per_second} a second`,
         staticDetails: `Each item gets a new cycle of ${ATTEMPT_MAX} attempts; a retry is attempted now. \`signet replay\` and the API show the result of each item.`,
         typedSearchAttributes: [
-          { key: SEARCH_ATTRIBUTES.tenant, value: [job.tenantId] },
-          ...(job.endpointId === null ? [] : [{ key: SEARCH_ATTRIBUTES.endpoint, value: [job.endpointId] }]),
+          { key: SEARCH_ATTRIBUTES.tenant, value: [job.tenant_id] },
+          ...(job.endpoint_id === null
+            ? []
+            : [{ key: SEARCH_ATTRIBUTES.endpoint, value: [job.endpoint_id] }]),
         ],
       });
       return true;

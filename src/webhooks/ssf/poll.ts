@@ -108,7 +108,7 @@ export class PollService {
   /** Looks again until there are tokens. A stream has one poll that waits: a later one ends it. */
   async #wait(empty: Look, maxEvents: number, gone: () => boolean): Promise<Look> {
     const { clock, wait } = this.#options;
-    const { id, tenantId } = empty.stream;
+    const { id, tenant_id: tenantId } = empty.stream;
     const untilMs = clock.now() + WAIT_MS;
     const turn = { tenantId };
     this.#waiting.delete(id);
@@ -158,7 +158,7 @@ export class PollService {
     const transact = done === undefined ? tenantRead : tenantTransaction;
     return await transact(pool, tenantId, async (db) => {
       const row = await findStream(db, tenantId, id);
-      const stream = found(row?.endpointId === null ? row : undefined, "poll stream");
+      const stream = found(row?.endpoint_id === null ? row : undefined, "poll stream");
       if (done !== undefined && done.length > 0) {
         await deletePolledSets(db, { tenantId, streamId: id, ids: done });
       }
@@ -172,7 +172,7 @@ export class PollService {
       const queued = sets.flatMap((set) =>
         root === undefined || set.content === null
           ? []
-          : [{ set, claimsJson: openEventContent(root, tenantId, set.eventId, set.content) }],
+          : [{ set, claimsJson: openEventContent(root, tenantId, set.event_id, set.content) }],
       );
       const erased = sets.filter(({ content }) => content === null).map((set) => set.id);
       if (done !== undefined && erased.length > 0) {
@@ -184,7 +184,7 @@ export class PollService {
 
   async #sign({ stream, queued, more }: Look): Promise<PollAnswer> {
     const signed = await Promise.all(
-      queued.map(async ({ set: { id, occurredAt }, claimsJson }) => {
+      queued.map(async ({ set: { id, occurred_at: occurredAt }, claimsJson }) => {
         const claims = { id, streamId: stream.id, occurredAt, claimsJson };
         return [id, await signSet(this.#options.keys, claims)] as const;
       }),

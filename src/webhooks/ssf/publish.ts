@@ -98,8 +98,8 @@ async function subjectOf(
   const named = (sub: string): SubjectId => ({ format: "iss_sub", iss, sub });
   if (noun === "credential") {
     const holder = await findHolder(db, tenantId, id);
-    const subId = named(holder?.clientId ?? "");
-    return holder && { subId, texts: [subId, named(holder.principalId)].map(subjectText) };
+    const subId = named(holder?.client_id ?? "");
+    return holder && { subId, texts: [subId, named(holder.principal_id)].map(subjectText) };
   }
   const subId: SubjectId =
     noun === "principal"
@@ -151,7 +151,7 @@ async function store(
     own: true,
     occurredAt: now,
     keys: [],
-    deliveries: streams.flatMap(({ endpointId, status }) =>
+    deliveries: streams.flatMap(({ endpoint_id: endpointId, status }) =>
       endpointId === null
         ? []
         : [
@@ -172,7 +172,7 @@ async function store(
   });
   const queued = taken.flatMap(({ streams }, index) =>
     streams
-      .filter(({ endpointId }) => endpointId === null)
+      .filter(({ endpoint_id: endpointId }) => endpointId === null)
       .map(({ id: streamId }) => ({
         id: newId("securityEventToken", nowMs, randomBytes),
         streamId,
@@ -209,7 +209,7 @@ async function withRoom(
   streams: readonly StreamRow[],
   sources: OwnEventSources,
 ): Promise<readonly StreamRow[]> {
-  const polled = streams.filter(({ endpointId }) => endpointId === null);
+  const polled = streams.filter(({ endpoint_id: endpointId }) => endpointId === null);
   const full =
     polled.length === 0
       ? new Set<string>()
@@ -265,7 +265,7 @@ export async function publishSecurityEvents(
         events: { [CAEP_EVENTS[name]]: { ...members, ...common } },
       },
       streams: streams.filter(
-        ({ id, eventsRequested }) =>
+        ({ id, events_requested: eventsRequested }) =>
           !without.has(id) && eventsDelivered(eventsRequested).includes(CAEP_EVENTS[name]),
       ),
     }));
@@ -286,7 +286,7 @@ export async function publishVerification(
   sources: OwnEventSources,
 ): Promise<void> {
   const event = streamEvent(stream, "verification", state === undefined ? {} : { state });
-  await actAs(db, "signet_ingest", async () => await store(db, stream.tenantId, [event], sources));
+  await actAs(db, "signet_ingest", async () => await store(db, stream.tenant_id, [event], sources));
 }
 
 /** Tells a stream that the service has changed its status (SSF 1.0 section 8.1.5). */
@@ -297,5 +297,5 @@ export async function publishStreamUpdated(
   sources: OwnEventSources,
 ): Promise<void> {
   const event = streamEvent(stream, "stream-updated", { status, reason });
-  await actAs(db, "signet_ingest", async () => await store(db, stream.tenantId, [event], sources));
+  await actAs(db, "signet_ingest", async () => await store(db, stream.tenant_id, [event], sources));
 }

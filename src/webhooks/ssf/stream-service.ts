@@ -54,7 +54,7 @@ export interface StreamSettings {
   /** Where to push; null for polling. */
   readonly push: PushTarget | null;
   /** Null for every supported type. */
-  readonly eventsRequested: readonly string[] | null;
+  readonly events_requested: readonly string[] | null;
   readonly description: string | null;
 }
 
@@ -103,10 +103,10 @@ function authenticationOf({ authorization }: PushTarget) {
  * Returns the status. A stream is paused while its endpoint is disabled: its tokens become dead letters, which are
  * sent once the receiver enables the stream again.
  */
-export function statusOf({ status, statusReason, endpointState, disabledReason }: Stream): ShownStatus {
-  return status === "enabled" && endpointState === "DISABLED"
-    ? { status: "paused", reason: `the endpoint is disabled: ${disabledReason ?? "unknown"}` }
-    : { status, reason: statusReason };
+export function statusOf({ status, ...stream }: Stream): ShownStatus {
+  return status === "enabled" && stream.endpoint_state === "DISABLED"
+    ? { status: "paused", reason: `the endpoint is disabled: ${stream.disabled_reason ?? "unknown"}` }
+    : { status, reason: stream.status_reason };
 }
 
 export class StreamService {
@@ -130,7 +130,8 @@ export class StreamService {
         });
       }
       const made = checked && (await this.#register(db, { tenantId, id }, checked));
-      await insertStream(db, { id, tenantId, issuer, endpointId: made?.id ?? null, ...others }, now);
+      const row = { id, tenant_id: tenantId, issuer, endpoint_id: made?.id ?? null, ...others };
+      await insertStream(db, row, now);
       const created = found(await findStream(db, tenantId, id), "stream");
       const details = { method: made === null ? "poll" : "push", endpoint_id: made?.id ?? null };
       await this.#log(db, created, { what: "created", by, details });
@@ -171,7 +172,7 @@ export class StreamService {
       const endpoint = push === undefined ? null : await this.#retarget(db, current, push);
       await saveStream(db, { ...current, ...others });
       const changed = [
-        ...(others.eventsRequested === undefined ? [] : ["events_requested"]),
+        ...(others.events_requested === undefined ? [] : ["events_requested"]),
         ...(others.description === undefined ? [] : ["description"]),
         ...(endpoint === null ? [] : ["delivery"]),
       ];
@@ -191,11 +192,11 @@ export class StreamService {
     await tenantTransaction(pool, tenantId, async (db) => {
       const current = found(await lockStream(db, tenantId, id), "stream");
       await deleteStream(db, tenantId, id);
-      if (current.endpointId !== null) {
-        const at = { tenantId, id: current.endpointId, now };
+      if (current.endpoint_id !== null) {
+        const at = { tenantId, id: current.endpoint_id, now };
         await moveEndpoint(db, at, "delete");
         await eraseSecrets(db, at);
-        await eraseAuthentication(db, tenantId, current.endpointId);
+        await eraseAuthentication(db, tenantId, current.endpoint_id);
       }
       await this.#log(db, current, { what: "deleted", by });
     });
@@ -213,11 +214,11 @@ export class StreamService {
     let started: { readonly endpoint: Endpoint | undefined; readonly job: ReplayJob | undefined } | undefined;
     const { stream } = await this.#change(tenantId, id, async (db, current) => {
       const before = statusOf(current);
-      await saveStream(db, { ...current, status, statusReason });
-      if (current.endpointId !== null) {
-        const at = { tenantId, id: current.endpointId, now: new Date(clock.now()) };
+      await saveStream(db, { ...current, status, status_reason: statusReason });
+      if (current.endpoint_id !== null) {
+        const at = { tenantId, id: current.endpoint_id, now: new Date(clock.now()) };
         started = status === "enabled" ? await this.#resume(db, at, by) : undefined;
-        if (status !== "enabled" && current.endpointState !== "DISABLED") {
+        if (status !== "enabled" && current.endpoint_state !== "DISABLED") {
           await moveEndpoint(db, at, "disable");
         }
       }
@@ -306,7 +307,7 @@ export class StreamService {
   /** Saves another target of a push stream. */
   async #retarget(db: Queryable, current: Stream, push: PushTarget | null): Promise<Endpoint | null> {
     const { keyring, clock } = this.#options;
-    const { tenantId, endpointId } = current;
+    const { tenant_id: tenantId, endpoint_id: endpointId } = current;
     if ((endpointId === null) !== (push === null)) {
       throw new SignetError("INVALID_STATE", {
         detail: "The delivery method of a stream cannot change: create another stream.",
@@ -369,7 +370,7 @@ export class StreamService {
 
   async #log(
     db: Queryable,
-    { id, tenantId }: Pick<Stream, "id" | "tenantId">,
+    { id, tenant_id: tenantId }: Pick<Stream, "id" | "tenant_id">,
     {
       what,
       by,

@@ -39,8 +39,8 @@ test("counts up to its limit and lists the tenants that are furthest behind", as
   expect(await readQueues(pool, Date.now())).toMatchObject({
     waiting: 10_000,
     retrying: 10_000,
-    failingEndpoints: expect.any(Number) as number,
-    stoppedEndpoints: 200,
+    failing_endpoints: expect.any(Number) as number,
+    stopped_endpoints: 200,
   });
   const lag = await readTenantLag(pool, new Date());
   expect(lag).toHaveLength(20);

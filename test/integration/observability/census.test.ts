@@ -116,10 +116,13 @@ it("reports how long a lock on a table with days holds others up, and nothing af
   const [holder, waiter] = [await sql.connect(), await sql.connect()];
   await holder.query("BEGIN; LOCK TABLE deliveries IN ACCESS EXCLUSIVE MODE");
   const waiting = waiter.query("SELECT FROM deliveries LIMIT 1");
-  await eventually(async () => (await readTableHealth(worker)).lockWaitSeconds > 0, "a wait for the lock");
+  await eventually(async () => (await readTableHealth(worker)).lock_wait_seconds > 0, "a wait for the lock");
   await holder.query("ROLLBACK");
   await waiting;
-  await eventually(async () => (await readTableHealth(worker)).lockWaitSeconds === 0, "the end of all waits");
+  await eventually(
+    async () => (await readTableHealth(worker)).lock_wait_seconds === 0,
+    "the end of all waits",
+  );
   holder.release();
   waiter.release();
 });
@@ -140,7 +143,7 @@ it("sees the pages that a backlog leaves, and the runbook's command returns them
   await client.query("DELETE FROM deliveries WHERE tenant_id = $1", [tenantId]);
   await client.query("COMMIT");
   client.release();
-  const { waitingPages } = await readTableHealth(worker);
+  const { waiting_pages: waitingPages } = await readTableHealth(worker);
   expect(waitingPages).toBeGreaterThan(1_000);
 
   const [command = ""] = (await shellLines("docs/runbook.md"))
@@ -160,7 +163,7 @@ it("sees the pages that a backlog leaves, and the runbook's command returns them
   for (const { format } of rows) {
     await here.sql.query(format);
   }
-  expect((await readTableHealth(worker)).waitingPages).toBeLessThan(waitingPages / 2);
+  expect((await readTableHealth(worker)).waiting_pages).toBeLessThan(waitingPages / 2);
 });
 
 it.each([
@@ -169,7 +172,7 @@ it.each([
   [150_000, 100_000, false],
   [20_000, 12, false],
 ])("%i pages for %i deliveries are nearly empty: %s", (waitingPages, waiting, empty) => {
-  expect(isNearlyEmpty({ waitingPages, lockWaitSeconds: 0 }, waiting)).toBe(empty);
+  expect(isNearlyEmpty({ waiting_pages: waitingPages, lock_wait_seconds: 0 }, waiting)).toBe(empty);
 });
 
 it("sums a role's pools while they are open", async () => {

@@ -8,20 +8,20 @@ import { ago, around, held, noTemporal, noWorker, pause } from "#test/support/su
 describe("a replay job", () => {
   const job: ReplayJob = {
     id: "rpl_1",
-    tenantId: "ten_1",
+    tenant_id: "ten_1",
     kind: "dead_letters",
-    endpointId: null,
+    endpoint_id: null,
     states: null,
     state: "RUNNING",
-    ratePerSecond: 4,
+    rate_per_second: 4,
     total: 500,
     done: 90,
     failed: 2,
     skipped: 8,
     position: 100,
-    createdAt: ago(60),
+    created_at: ago(60),
     listing: null,
-    finishedAt: null,
+    finished_at: null,
   };
 
   test.each<readonly [Cause, Partial<ReplayJob>, Partial<ReplayFacts>, Surroundings, string]>([
@@ -38,17 +38,17 @@ describe("a replay job", () => {
     ["tenant_held", {}, { pause }, held, "signet tenant release ten_1"],
     ["no_worker", {}, {}, noWorker, "No worker is alive"],
     ["temporal_unreachable", {}, {}, noTemporal, "Temporal is unreachable"],
-    ["cancelled", { state: "CANCELLED", finishedAt: ago(30) }, {}, held, "stays replayed"],
+    ["cancelled", { state: "CANCELLED", finished_at: ago(30) }, {}, held, "stays replayed"],
     [
       "replay_completed",
-      { state: "COMPLETED", finishedAt: ago(30) },
+      { state: "COMPLETED", finished_at: ago(30) },
       {},
       noWorker,
       "It ended 2026-11-25 02:59:30 UTC (30 s ago). Its tenant sees what could not be replayed with: signet replay items rpl_1",
     ],
     [
       "replay_completed",
-      { state: "COMPLETED", failed: 0, finishedAt: ago(1) },
+      { state: "COMPLETED", failed: 0, finished_at: ago(1) },
       {},
       around,
       "signet replay show rpl_1",

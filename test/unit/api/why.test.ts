@@ -252,9 +252,9 @@ describe("a delivery", () => {
 describe("an endpoint", () => {
   const activity: ReportedActivity = {
     health: "healthy",
-    healthSince: null,
+    health_since: null,
     results: "1",
-    failingSince: null,
+    failing_since: null,
     lastFailure: { at: ago(30), status: null, error: "timeout" },
     retrying: 12,
     dead: 7,
@@ -268,7 +268,7 @@ describe("an endpoint", () => {
     [
       "endpoint_failing",
       {},
-      { health: "failing", failingSince: ago(7_200) },
+      { health: "failing", failing_since: ago(7_200) },
       around,
       "failed since 2026-11-25 01:00:00 UTC (2 h ago)",
     ],
@@ -348,14 +348,14 @@ describe("an event", () => {
 });
 
 describe("a tenant", () => {
-  const flowing = { waiting: 0, oldestWaiting: null, overdue: 0, mostOverdue: null };
+  const flowing = { waiting: 0, oldest_waiting: null, overdue: 0, most_overdue: null };
   const suspended = { ...around, tenant: { ...tenant, state: "SUSPENDED" as const } };
 
   test.each<readonly [Cause, object, Surroundings, string]>([
     ["healthy", {}, around, "flow"],
-    ["behind", { waiting: 40, oldestWaiting: ago(120) }, around, "40 deliveries wait for a worker"],
-    ["healthy", { waiting: 40, oldestWaiting: ago(2) }, around, "40 deliveries wait for a worker"],
-    ["behind", { overdue: 3, mostOverdue: ago(600) }, around, "3 retries are overdue, the first since"],
+    ["behind", { waiting: 40, oldest_waiting: ago(120) }, around, "40 deliveries wait for a worker"],
+    ["healthy", { waiting: 40, oldest_waiting: ago(2) }, around, "40 deliveries wait for a worker"],
+    ["behind", { overdue: 3, most_overdue: ago(600) }, around, "3 retries are overdue, the first since"],
     ["tenant_held", {}, held, "on hold"],
     ["no_worker", {}, noWorker, "No worker"],
     ["endpoint_failing", { failing: ["ep_7", "ep_8"] }, around, "2 of its endpoints fail: ep_7, ep_8"],

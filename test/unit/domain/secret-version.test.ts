@@ -23,13 +23,13 @@ const maybe = fc.option(instant);
 const version: fc.Arbitrary<SecretVersionTimes> = fc
   .record({
     state: fc.constantFrom("PENDING", "ACTIVE", "RETIRING", "RETIRED", "REVOKED"),
-    issuedAt: instant,
-    dueAt: maybe,
-    retireBy: maybe,
-    supersededAt: maybe,
-    lastUsedAt: maybe,
-    retiredAt: maybe,
-    retiredReason: fc.option(fc.constantFrom("quiet", "age")),
+    issued_at: instant,
+    due_at: maybe,
+    retire_by: maybe,
+    superseded_at: maybe,
+    last_used_at: maybe,
+    retired_at: maybe,
+    retired_reason: fc.option(fc.constantFrom("quiet", "age")),
   })
   .map((times) => times as SecretVersionTimes);
 
@@ -39,13 +39,13 @@ const admit = (times: SecretVersionTimes, nowMs: number, registeredCertificate: 
 /** Returns a version with a state and no other times. */
 const bare = (state: SecretVersionTimes["state"], times: Partial<SecretVersionTimes> = {}) => ({
   state,
-  issuedAt: 0,
-  dueAt: null,
-  retireBy: null,
-  supersededAt: null,
-  lastUsedAt: null,
-  retiredAt: null,
-  retiredReason: null,
+  issued_at: 0,
+  due_at: null,
+  retire_by: null,
+  superseded_at: null,
+  last_used_at: null,
+  retired_at: null,
+  retired_reason: null,
   ...times,
 });
 
@@ -72,8 +72,10 @@ describe("whatever the times", () => {
   test("age alone never ends a version that is used over the registered certificate", () => {
     fc.assert(
       fc.property(version, instant, instant, (times, now, later) => {
-        const { state, retiredReason } = times;
-        fc.pre(state === "PENDING" || state === "ACTIVE" || (state === "RETIRED" && retiredReason === "age"));
+        const { state, retired_reason } = times;
+        fc.pre(
+          state === "PENDING" || state === "ACTIVE" || (state === "RETIRED" && retired_reason === "age"),
+        );
         expect(admit(times, now + later, true)).not.toBe("refused");
       }),
     );
@@ -101,7 +103,7 @@ describe("whatever the times", () => {
 });
 
 describe("an active version", () => {
-  const times = bare("ACTIVE", { dueAt: 30 * DAY, retireBy: 75 * DAY });
+  const times = bare("ACTIVE", { due_at: 30 * DAY, retire_by: 75 * DAY });
 
   test("is due for a successor from its due date on", () => {
     expect(wantsSuccessor(times, 30 * DAY - 1)).toBe(false);
@@ -118,18 +120,18 @@ describe("an active version", () => {
 });
 
 describe("a superseded version", () => {
-  const times = bare("RETIRING", { retireBy: 75 * DAY, supersededAt: 30 * DAY });
+  const times = bare("RETIRING", { retire_by: 75 * DAY, superseded_at: 30 * DAY });
 
   test("ends 24 hours after its last use, or after its successor's first if it was not used since", () => {
     expect(admit(times, 31 * DAY - 1, false)).toBe("good");
     expect(admit(times, 31 * DAY, false)).toBe("refused");
-    const used = { ...times, lastUsedAt: 40 * DAY };
+    const used = { ...times, last_used_at: 40 * DAY };
     expect(admit(used, 41 * DAY - 1, false)).toBe("good");
     expect(admit(used, 41 * DAY, false)).toBe("refused");
   });
 
   test("ends on day 75 however much it is used, except over its registered certificate", () => {
-    const used = { ...times, lastUsedAt: 75 * DAY - HOUR };
+    const used = { ...times, last_used_at: 75 * DAY - HOUR };
     expect(admit(used, 75 * DAY, false)).toBe("refused");
     expect(admit(used, 75 * DAY, true)).toBe("aged");
   });
@@ -141,7 +143,11 @@ describe("a superseded version", () => {
   });
 
   test("that is being rescued stays valid while it is used, and never without the certificate", () => {
-    const rescued = bare("RETIRED", { retiredAt: 31 * DAY, retiredReason: "quiet", lastUsedAt: 200 * DAY });
+    const rescued = bare("RETIRED", {
+      retired_at: 31 * DAY,
+      retired_reason: "quiet",
+      last_used_at: 200 * DAY,
+    });
     expect(admit(rescued, 200 * DAY + 1, false)).toBe("refused");
     expect(admit(rescued, 379 * DAY, true)).toBe("rescued");
     expect(admit(rescued, 380 * DAY, true)).toBe("refused");

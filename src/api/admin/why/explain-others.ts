@@ -94,7 +94,7 @@ export function explainEndpoint(facts: EndpointFacts, around: Surroundings): Exp
 
 /** Returns how an active endpoint that nothing stops works. */
 function working(
-  { health, healthSince, failingSince, results }: ReportedActivity,
+  { health, health_since: healthSince, failing_since: failingSince, results }: ReportedActivity,
   slowUntil: Date | undefined,
   now: Date,
 ): Explanation {
@@ -201,7 +201,10 @@ export interface ReplayFacts {
 }
 
 /** Returns how a job ended; undefined if it is open. */
-function endedReplay({ id, state, done, failed, finishedAt }: ReplayJob, now: Date): Explanation | undefined {
+function endedReplay(
+  { id, state, done, failed, finished_at: finishedAt }: ReplayJob,
+  now: Date,
+): Explanation | undefined {
   if (finishedAt === null) {
     return undefined;
   }
@@ -227,7 +230,7 @@ function endedReplay({ id, state, done, failed, finishedAt }: ReplayJob, now: Da
 }
 
 /** Returns how an open job goes on that nothing stops. */
-function openReplay({ id, state, total, position, ratePerSecond: rate }: ReplayJob): Explanation {
+function openReplay({ id, state, total, position, rate_per_second: rate }: ReplayJob): Explanation {
   if (state === "PAUSED") {
     return {
       cause: "replay_paused",
@@ -249,7 +252,7 @@ function openReplay({ id, state, total, position, ratePerSecond: rate }: ReplayJ
 
 /** Explains how far a replay job has come, and what it waits for. */
 export function explainReplay({ job, pause }: ReplayFacts, around: Surroundings): Explanation {
-  const { id, state, total, done, skipped, failed, createdAt } = job;
+  const { id, state, total, done, skipped, failed, created_at: createdAt } = job;
   const paused = {
     pause,
     workflowId: replayWorkflowId(id),
@@ -274,7 +277,7 @@ export function explainReplay({ job, pause }: ReplayFacts, around: Surroundings)
 }
 
 export interface TenantFacts {
-  readonly lag: Pick<TenantLag, "waiting" | "oldestWaiting" | "overdue" | "mostOverdue"> | undefined;
+  readonly lag: Pick<TenantLag, "waiting" | "oldest_waiting" | "overdue" | "most_overdue"> | undefined;
   readonly endpoints: readonly Pick<Endpoint, "state">[];
   /** Ids of its failing endpoints. */
   readonly failing: readonly string[];
@@ -282,11 +285,11 @@ export interface TenantFacts {
 
 /** Number of failing endpoints that are named. */
 const FAILING_NAMED = 3;
-const NO_LAG = { waiting: 0, oldestWaiting: null, overdue: 0, mostOverdue: null };
+const NO_LAG = { waiting: 0, oldest_waiting: null, overdue: 0, most_overdue: null };
 
 /** Returns why a tenant's deliveries flow or not, if nothing stops them. */
 function flowing({ lag = NO_LAG, failing }: TenantFacts, { tenant, now }: Surroundings): Explanation {
-  const { oldestWaiting, mostOverdue } = lag;
+  const { oldest_waiting: oldestWaiting, most_overdue: mostOverdue } = lag;
   const isSuspended = tenant.state === "SUSPENDED";
   const suspended = isSuspended ? "It gets no tokens while it is suspended; its deliveries continue." : "";
   const isLate = oldestWaiting !== null && now.getTime() - oldestWaiting.getTime() > OVERDUE_AFTER_MS;
@@ -325,7 +328,7 @@ function flowing({ lag = NO_LAG, failing }: TenantFacts, { tenant, now }: Surrou
 export function explainTenant(facts: TenantFacts, around: Surroundings): Explanation {
   const { lag = NO_LAG, endpoints } = facts;
   const { tenant, now } = around;
-  const { waiting, oldestWaiting, overdue, mostOverdue } = lag;
+  const { waiting, oldest_waiting: oldestWaiting, overdue, most_overdue: mostOverdue } = lag;
   const count = (state: string): number => endpoints.filter((endpoint) => endpoint.state === state).length;
   const explanation = stoppedByTenant(around) ?? stoppedByService(around, true) ?? flowing(facts, around);
   return {

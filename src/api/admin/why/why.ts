@@ -78,11 +78,11 @@ async function surroundingsOf(
     ),
   ]);
   const now = new Date(clock.now());
-  const live = workers.filter(({ seenAt }) => now.getTime() - seenAt.getTime() < WORKER_ALIVE_MS);
+  const live = workers.filter(({ seen_at: seenAt }) => now.getTime() - seenAt.getTime() < WORKER_ALIVE_MS);
   return {
     now,
     tenant: found(tenant, "tenant"),
-    workers: { live: live.length, lastSeenAt: workers[0]?.seenAt ?? null },
+    workers: { live: live.length, lastSeenAt: workers[0]?.seen_at ?? null },
     temporalReachable,
   };
 }
@@ -139,16 +139,14 @@ function explainers({ pool, findPause }: WhyServices): Readonly<Record<Explained
     },
     replay: async (db, { id, tenantId }, around) => {
       const job = found(await findReplayJob(db, tenantId, id), "replay");
-      const workflowId = job.finishedAt === null ? replayWorkflowId(id) : null;
+      const workflowId = job.finished_at === null ? replayWorkflowId(id) : null;
       return explainReplay({ job, pause: await pauseOf(workflowId, around) }, around);
     },
     tenant: async (db, { tenantId }, around) => {
       const dueBefore = new Date(around.now.getTime() - OVERDUE_AFTER_MS);
       const endpoints = await listEndpoints(db, tenantId, ALL_ENDPOINTS);
       const unhealthy = await listUnhealthy(db, tenantId);
-      const failing = unhealthy
-        .filter(({ health }) => health === "failing")
-        .map(({ endpointId }) => endpointId);
+      const failing = unhealthy.filter(({ health }) => health === "failing").map(({ endpoint_id: id }) => id);
       const lag = await readLagOf(db, tenantId, dueBefore);
       return explainTenant({ lag, endpoints, failing }, around);
     },

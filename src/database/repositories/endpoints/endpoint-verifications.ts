@@ -43,7 +43,7 @@ export async function nextGeneration(
 
 export interface WantedVerification {
   readonly id: string;
-  readonly tenantId: string;
+  readonly tenant_id: string;
   readonly generation: number;
 }
 
@@ -68,12 +68,12 @@ export async function takeWantedVerifications(
       UPDATE endpoints e SET verification_requested_at = ${now} FROM wanted w WHERE e.id = w.id
       RETURNING e.id, e.tenant_id, e.generation`,
   });
-  return rows.map((row) => ({ id: row.id, tenantId: row.tenant_id, generation: row.generation }));
+  return rows;
 }
 
 /** A verification whose next ping is overdue. */
 export interface OverdueVerification extends WantedVerification {
-  readonly nextAttemptAt: Date;
+  readonly next_attempt_at: Date;
 }
 
 export interface OverdueVerificationsQuery {
@@ -91,9 +91,9 @@ export async function findOverdueVerifications(
 ): Promise<OverdueVerification[]> {
   const { rows } = await db.query<OverdueVerification>({
     name: "find-overdue-verifications",
-    ...sql`SELECT id, tenant_id AS "tenantId", generation, verification_next_attempt_at AS "nextAttemptAt" FROM endpoints
+    ...sql`SELECT id, tenant_id, generation, verification_next_attempt_at AS next_attempt_at FROM endpoints
       WHERE verification_state = 'RUNNING' AND state = 'PENDING' AND verification_next_attempt_at < ${before}
-        AND (verification_next_attempt_at, id) > (${after?.nextAttemptAt ?? "-infinity"}::timestamptz, ${after?.id ?? ""})
+        AND (verification_next_attempt_at, id) > (${after?.next_attempt_at ?? "-infinity"}::timestamptz, ${after?.id ?? ""})
       ORDER BY verification_next_attempt_at, id LIMIT ${limit}`,
   });
   return rows;

@@ -11,27 +11,27 @@ export interface SecretVersionRecord extends SecretVersionTimes {
   readonly version: number;
   readonly mac: Buffer;
   /** The pepper that made the MAC. */
-  readonly macKeyId: string;
+  readonly mac_key_id: string;
   /** The version's secret, wrapped with the one before it; `null` once it is erased. */
   readonly wrapped: string | null;
 }
 
 export interface ClientRecord {
-  readonly clientId: string;
-  readonly credentialId: string;
-  readonly tenantId: string;
-  readonly principalId: string;
+  readonly client_id: string;
+  readonly credential_id: string;
+  readonly tenant_id: string;
+  readonly principal_id: string;
   /** True if credential, principal and tenant are all active. */
   readonly active: boolean;
-  readonly rotationMode: CredentialRow["rotation_mode"];
+  readonly rotation_mode: CredentialRow["rotation_mode"];
   /** When a replaced credential ends, in Unix milliseconds. */
-  readonly endsAt: number | null;
+  readonly ends_at: number | null;
   readonly region: string;
   /** The principal's scopes, separated by spaces. */
   readonly scope: string;
   /** The client's registered certificate: its SPIFFE id, or thumbprints (SHA-256, lowercase hexadecimal). */
-  readonly sanUri: string | null;
-  readonly certificateThumbprints: readonly string[];
+  readonly san_uri: string | null;
+  readonly certificate_thumbprints: readonly string[];
   /** The public keys with which it authenticates instead of a secret; else `null`. */
   readonly jwks: ClientKeySet | null;
   readonly versions: readonly SecretVersionRecord[];
@@ -55,15 +55,15 @@ const WHICH_VERSIONS = {
 type WhichVersions = keyof typeof WHICH_VERSIONS;
 
 const findClientsWith = (which: WhichVersions): string => `
-  SELECT c.client_id AS "clientId", c.id AS "credentialId", c.tenant_id AS "tenantId", c.principal_id AS "principalId",
+  SELECT c.client_id, c.id AS credential_id, c.tenant_id, c.principal_id,
          c.state = 'ACTIVE' AND p.state = 'ACTIVE' AND t.state = 'ACTIVE' AS active,
-         c.rotation_mode AS "rotationMode", ${milliseconds("c.ends_at")} AS "endsAt",
-         p.region, array_to_string(p.scopes, ' ') AS scope, c.san_uri AS "sanUri",
-         c.certificate_thumbprints AS "certificateThumbprints", c.jwks,
-         v.version, v.mac, v.mac_key_id AS "macKeyId", v.state, ${milliseconds("v.issued_at")} AS "issuedAt",
-         ${milliseconds("v.due_at")} AS "dueAt", ${milliseconds("v.retire_by")} AS "retireBy",
-         ${milliseconds("v.superseded_at")} AS "supersededAt", ${milliseconds("v.last_used_at")} AS "lastUsedAt",
-         ${milliseconds("v.retired_at")} AS "retiredAt", v.retired_reason AS "retiredReason", v.wrapped
+         c.rotation_mode, ${milliseconds("c.ends_at")} AS ends_at,
+         p.region, array_to_string(p.scopes, ' ') AS scope, c.san_uri,
+         c.certificate_thumbprints, c.jwks,
+         v.version, v.mac, v.mac_key_id, v.state, ${milliseconds("v.issued_at")} AS issued_at,
+         ${milliseconds("v.due_at")} AS due_at, ${milliseconds("v.retire_by")} AS retire_by,
+         ${milliseconds("v.superseded_at")} AS superseded_at, ${milliseconds("v.last_used_at")} AS last_used_at,
+         ${milliseconds("v.retired_at")} AS retired_at, v.retired_reason, v.wrapped
     FROM credentials c
     JOIN tenants t ON t.id = c.tenant_id
     JOIN principals p ON p.id = c.principal_id
@@ -85,23 +85,23 @@ async function findClients(
   });
   const clients = new Map<string, ClientRecord & { versions: SecretVersionRecord[] }>();
   for (const row of rows) {
-    const { version, mac, macKeyId, state, issuedAt, dueAt, retireBy, ...others } = row;
-    const { supersededAt, lastUsedAt, retiredAt, retiredReason, wrapped, ...found } = others;
-    const client = clients.get(found.clientId) ?? { ...found, versions: [] };
+    const { version, mac, mac_key_id, state, issued_at, due_at, retire_by, superseded_at, ...others } = row;
+    const { last_used_at, retired_at, retired_reason, wrapped, ...found } = others;
+    const client = clients.get(found.client_id) ?? { ...found, versions: [] };
     if (version !== null) {
       const lifetime = {
         state,
-        issuedAt,
-        dueAt,
-        retireBy,
-        supersededAt,
-        lastUsedAt,
-        retiredAt,
-        retiredReason,
+        issued_at,
+        due_at,
+        retire_by,
+        superseded_at,
+        last_used_at,
+        retired_at,
+        retired_reason,
       };
-      client.versions.push({ version, mac, macKeyId, wrapped, ...lifetime });
+      client.versions.push({ version, mac, mac_key_id, wrapped, ...lifetime });
     }
-    clients.set(found.clientId, client);
+    clients.set(found.client_id, client);
   }
   return clients;
 }
@@ -148,7 +148,7 @@ function batchedLookup(
 
 /** A version of a credential's secret. */
 export interface SecretVersionKey {
-  readonly credentialId: string;
+  readonly credential_id: string;
   readonly version: number;
 }
 
@@ -173,7 +173,7 @@ export async function touchVersions(
       WHERE v.credential_id = used.credential_id AND v.version = used.version
         AND (v.last_used_at IS NULL OR v.last_used_at < used.at - interval '1 minute')`,
     [
-      used.map((key) => key.credentialId),
+      used.map((key) => key.credential_id),
       used.map((key) => key.version),
       used.map((key) => new Date(key.usedAtMs)),
     ],
@@ -183,13 +183,12 @@ export async function touchVersions(
 /** Replaces the MAC of a version, unless it was already replaced. */
 export async function replaceMac(
   db: Queryable,
-  { credentialId, version }: SecretVersionKey,
-  from: { readonly macKeyId: string },
-  to: { readonly macKeyId: string; readonly mac: Buffer },
+  from: SecretVersionKey & Pick<SecretVersionRecord, "mac_key_id">,
+  to: Pick<SecretVersionRecord, "mac_key_id" | "mac">,
 ): Promise<void> {
   await db.query(
     `UPDATE secret_versions SET mac = $4, mac_key_id = $5
       WHERE credential_id = $1 AND version = $2 AND mac_key_id = $3`,
-    [credentialId, version, from.macKeyId, to.mac, to.macKeyId],
+    [from.credential_id, from.version, from.mac_key_id, to.mac, to.mac_key_id],
   );
 }

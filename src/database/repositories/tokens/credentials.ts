@@ -31,24 +31,24 @@ export interface CredentialRow {
 
 export interface NewCredential {
   readonly id: string;
-  readonly tenantId: string;
-  readonly principalId: string;
-  readonly clientId: string;
+  readonly tenant_id: string;
+  readonly principal_id: string;
+  readonly client_id: string;
   readonly name: string | null;
-  readonly rotationMode: CredentialRow["rotation_mode"];
-  readonly sanUri: string | null;
-  readonly certificateThumbprints: readonly string[];
+  readonly rotation_mode: CredentialRow["rotation_mode"];
+  readonly san_uri: string | null;
+  readonly certificate_thumbprints: readonly string[];
   readonly nowMs: number;
 }
 
 /** The first version of a credential's secret. */
 export interface NewSecret {
   readonly mac: Buffer;
-  readonly macKeyId: string;
+  readonly mac_key_id: string;
   /** When its successor is due, in Unix milliseconds; `null` if it does not rotate. */
-  readonly dueAt: number | null;
+  readonly due_at: number | null;
   /** When it ends without a successor, in Unix milliseconds. */
-  readonly retireBy: number | null;
+  readonly retire_by: number | null;
 }
 
 /** A credential for operators, with the newest version of its secret that may authenticate. */
@@ -93,15 +93,15 @@ export async function findTenantCredential(
 export async function insertCredential(
   db: Queryable,
   credential: NewCredential,
-  { mac, macKeyId, dueAt, retireBy }: NewSecret,
+  { mac, mac_key_id: macKeyId, due_at: dueAt, retire_by: retireBy }: NewSecret,
 ): Promise<VersionedCredentialRow> {
-  const { id, tenantId } = credential;
+  const { id, tenant_id: tenantId } = credential;
   const at = new Date(credential.nowMs);
   const { rows } = await db.query<VersionedCredentialRow>(
     sql`WITH made AS (
        INSERT INTO credentials (id, tenant_id, principal_id, client_id, name, rotation_mode, san_uri, certificate_thumbprints, created_at)
-       VALUES (${id}, ${tenantId}, ${credential.principalId}, ${credential.clientId}, ${credential.name}, ${credential.rotationMode},
-         ${credential.sanUri}, ${credential.certificateThumbprints}, ${at}) RETURNING *
+       VALUES (${id}, ${tenantId}, ${credential.principal_id}, ${credential.client_id}, ${credential.name}, ${credential.rotation_mode},
+         ${credential.san_uri}, ${credential.certificate_thumbprints}, ${at}) RETURNING *
      ), secret AS (
        INSERT INTO secret_versions (credential_id, version, tenant_id, mac, mac_key_id, state, issued_at, acked_at, due_at, retire_by)
        VALUES (${id}, 1, ${tenantId}, ${mac}, ${macKeyId}, 'ACTIVE', ${at}, ${at},

@@ -7,24 +7,24 @@ export interface NewOperatorSession {
   /** SHA-256 of the browser's secret. */
   readonly hash: Buffer;
   /** The operator's id, or `bootstrap`. */
-  readonly operatorId: string;
+  readonly operator_id: string;
   /** The token that signed in; null for a certificate and for the bootstrap token. */
-  readonly tokenId: string | null;
+  readonly token_id: string | null;
   /** SHA-256 of the certificate that signed in, which each request must present. */
   readonly certificate: string | null;
   /** SHA-256 of the bootstrap token that signed in. */
-  readonly bootstrapHash: Buffer | null;
-  readonly createdAt: Date;
-  readonly expiresAt: Date;
+  readonly bootstrap_hash: Buffer | null;
+  readonly created_at: Date;
+  readonly expires_at: Date;
 }
 
 /** A session with what decides whether it is valid. */
 export interface StoredOperatorSession extends NewOperatorSession {
   /** Null for the bootstrap operator. */
   readonly role: OperatorRole | null;
-  readonly operatorName: string | null;
+  readonly operator_name: string | null;
   readonly viewed: string | null;
-  readonly viewedName: string | null;
+  readonly viewed_name: string | null;
 }
 
 /** Inserts a session. Removes expired ones, and the operator's oldest beyond `max`. */
@@ -33,7 +33,7 @@ export async function insertOperatorSession(
   session: NewOperatorSession,
   max: number,
 ): Promise<void> {
-  const { operatorId, createdAt } = session;
+  const { operator_id: operatorId, created_at: createdAt } = session;
   await db.query("DELETE FROM operator_sessions WHERE expires_at <= $1", [createdAt]);
   await db.query(
     `DELETE FROM operator_sessions WHERE hash IN (
@@ -42,8 +42,8 @@ export async function insertOperatorSession(
   );
   await db.query(
     sql`INSERT INTO operator_sessions (hash, operator_id, token_id, certificate, bootstrap_hash, created_at, expires_at)
-      VALUES (${session.hash}, ${operatorId}, ${session.tokenId}, ${session.certificate}, ${session.bootstrapHash},
-        ${createdAt}, ${session.expiresAt})`,
+      VALUES (${session.hash}, ${operatorId}, ${session.token_id}, ${session.certificate}, ${session.bootstrap_hash},
+        ${createdAt}, ${session.expires_at})`,
   );
 }
 
@@ -55,9 +55,9 @@ export async function findOperatorSession(
 ): Promise<StoredOperatorSession | undefined> {
   const { rows } = await db.query<StoredOperatorSession>({
     name: "find-operator-session",
-    text: `SELECT s.hash, s.operator_id AS "operatorId", s.token_id AS "tokenId", s.certificate,
-        s.bootstrap_hash AS "bootstrapHash", s.viewed, s.created_at AS "createdAt", s.expires_at AS "expiresAt",
-        o.role, o.name AS "operatorName", t.name AS "viewedName"
+    text: `SELECT s.hash, s.operator_id, s.token_id, s.certificate,
+        s.bootstrap_hash, s.viewed, s.created_at, s.expires_at,
+        o.role, o.name AS operator_name, t.name AS viewed_name
       FROM operator_sessions s
       LEFT JOIN operators o ON o.id = s.operator_id AND o.state = 'ACTIVE'
       LEFT JOIN operator_tokens k ON k.id = s.token_id AND k.revoked_at IS NULL AND k.expires_at > $2

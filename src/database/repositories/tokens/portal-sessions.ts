@@ -32,7 +32,7 @@ export interface NewPortalRow extends PortalGrant {
 /** From where a browser signed in; null for sessions from before this was stored. */
 export interface SignInOrigin {
   readonly address: string | null;
-  readonly userAgent: string | null;
+  readonly user_agent: string | null;
 }
 
 /** A session whose credential, principal and tenant are active. */
@@ -49,8 +49,8 @@ export interface OpenSession extends SignInOrigin {
   readonly hash: Buffer;
   /** Whether its scopes are no wider than those of the calling session. */
   readonly within: boolean;
-  readonly createdAt: Date;
-  readonly expiresAt: Date;
+  readonly created_at: Date;
+  readonly expires_at: Date;
 }
 
 type PortalTable = "portal_links" | "portal_sessions";
@@ -94,7 +94,7 @@ export async function insertPortalRow(db: Queryable, table: PortalTable, row: Ne
   ]);
   const { from } = row;
   const places = from === undefined ? raw("") : raw(", address, user_agent");
-  const origin = from === undefined ? raw("") : sql`, ${from.address}, ${from.userAgent}`;
+  const origin = from === undefined ? raw("") : sql`, ${from.address}, ${from.user_agent}`;
   await db.query(
     sql`INSERT INTO ${raw(table)} (hash, ${raw(COLUMNS)}, created_at, expires_at${places})
      VALUES (${row.hash}, ${row.tenantId}, ${row.principalId}, ${row.credentialId}, ${row.scopes}, ${row.jti}, ${row.kid},
@@ -236,8 +236,8 @@ export async function listPortalSessions(
   of: { readonly tenantId: string; readonly asking: Buffer; readonly now: Date; readonly limit: number },
 ): Promise<OpenSession[]> {
   const { rows } = await db.query<OpenSession>(
-    `SELECT s.hash, s.scopes <@ asking.scopes AS within, s.created_at AS "createdAt", s.expires_at AS "expiresAt",
-        s.address, s.user_agent AS "userAgent"
+    `SELECT s.hash, s.scopes <@ asking.scopes AS within, s.created_at, s.expires_at,
+        s.address, s.user_agent
       FROM portal_sessions asking
       JOIN portal_sessions s ON s.tenant_id = asking.tenant_id AND s.credential_id = asking.credential_id
       WHERE asking.tenant_id = $1 AND asking.hash = $2 AND s.expires_at > $3

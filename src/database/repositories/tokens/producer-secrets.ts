@@ -79,14 +79,14 @@ export async function revokeProducerSecrets(
 
 /** A version of a producer secret with what opens it. */
 export interface SealedProducerSecret {
-  readonly credentialId: string;
-  readonly tenantId: string;
-  readonly clientId: string;
+  readonly credential_id: string;
+  readonly tenant_id: string;
+  readonly client_id: string;
   readonly version: number;
   /** An envelope. */
   readonly sealed: string;
   /** The tenant's data key, wrapped. */
-  readonly dataKey: string;
+  readonly data_key: string;
 }
 
 /**
@@ -101,8 +101,8 @@ export async function listSecretsByFingerprint(
   fingerprint: string,
 ): Promise<SealedProducerSecret[]> {
   const { rows } = await db.query<SealedProducerSecret>(
-    `SELECT s.credential_id AS "credentialId", s.tenant_id AS "tenantId", c.client_id AS "clientId", s.version,
-            s.secret AS sealed, t.data_key AS "dataKey"
+    `SELECT s.credential_id, s.tenant_id, c.client_id, s.version,
+            s.secret AS sealed, t.data_key
        FROM producer_secrets s
        JOIN credentials c ON c.id = s.credential_id
        JOIN tenants t ON t.id = s.tenant_id AND t.data_key <> ''
@@ -130,30 +130,30 @@ export async function requireSignatures(
 
 /** A credential that may sign events, with its valid secrets. */
 export interface Producer {
-  readonly credentialId: string;
-  readonly tenantId: string;
-  readonly principalId: string;
-  readonly clientId: string;
+  readonly credential_id: string;
+  readonly tenant_id: string;
+  readonly principal_id: string;
+  readonly client_id: string;
   readonly region: string;
   readonly scopes: readonly string[];
-  readonly sanUri: string | null;
-  readonly certificateThumbprints: readonly string[];
+  readonly san_uri: string | null;
+  readonly certificate_thumbprints: readonly string[];
   /** The tenant's data key, wrapped. */
-  readonly dataKey: string;
+  readonly data_key: string;
   /** Newest first; at least one. */
   readonly versions: readonly {
     readonly version: number;
     /** An envelope. */
     readonly sealed: string;
     /** Unix milliseconds. */
-    readonly lastUsedAt: number | null;
+    readonly last_used_at: number | null;
   }[];
 }
 
 interface ProducerRow extends Omit<Producer, "versions"> {
   readonly version: number;
   readonly sealed: string;
-  readonly lastUsedAt: number | null;
+  readonly last_used_at: number | null;
 }
 
 const LOOKUP_BATCH = { maxItems: 64, maxInFlight: 4 };
@@ -169,10 +169,10 @@ export function createProducerLookup(pool: Pool, clock: Clock, timers: Timers): 
     flush: async (ids) => {
       const { rows } = await pool.query<ProducerRow>({
         name: "find-producers",
-        text: `SELECT c.id AS "credentialId", c.tenant_id AS "tenantId", c.principal_id AS "principalId", c.client_id AS "clientId",
-            p.region, p.scopes, c.san_uri AS "sanUri", c.certificate_thumbprints AS "certificateThumbprints",
-            t.data_key AS "dataKey", s.version, s.secret AS sealed,
-            (extract(epoch FROM s.last_used_at) * 1000)::float8 AS "lastUsedAt"
+        text: `SELECT c.id AS credential_id, c.tenant_id, c.principal_id, c.client_id,
+            p.region, p.scopes, c.san_uri, c.certificate_thumbprints,
+            t.data_key, s.version, s.secret AS sealed,
+            (extract(epoch FROM s.last_used_at) * 1000)::float8 AS last_used_at
           FROM credentials c
           JOIN principals p ON p.id = c.principal_id AND p.state = 'ACTIVE'
           JOIN tenants t ON t.id = c.tenant_id AND t.state = 'ACTIVE'
@@ -182,10 +182,10 @@ export function createProducerLookup(pool: Pool, clock: Clock, timers: Timers): 
         values: [[...new Set(ids)], new Date(clock.now())],
       });
       const producers = new Map<string, Producer & { versions: Producer["versions"][number][] }>();
-      for (const { version, sealed, lastUsedAt, ...row } of rows) {
-        const producer = producers.get(row.credentialId) ?? { ...row, versions: [] };
-        producer.versions.push({ version, sealed, lastUsedAt });
-        producers.set(row.credentialId, producer);
+      for (const { version, sealed, last_used_at: lastUsedAt, ...row } of rows) {
+        const producer = producers.get(row.credential_id) ?? { ...row, versions: [] };
+        producer.versions.push({ version, sealed, last_used_at: lastUsedAt });
+        producers.set(row.credential_id, producer);
       }
       return ids.map((id) => producers.get(id));
     },

@@ -430,19 +430,19 @@ export interface FollowerCounts {
   /** Null for processes of an earlier version. */
   readonly version: string | null;
   /** The longest of their leases, in milliseconds. */
-  readonly leaseMs: number | null;
+  readonly lease_ms: number | null;
   readonly connected: number;
   /** Those that have not acknowledged the last revocation. */
   readonly behind: number;
   /** Age of the last revocation, in milliseconds; null if there is none. */
-  readonly behindMs: number | null;
+  readonly behind_ms: number | null;
 }
 
 /** Counts the connected followers (role signet_operator). */
 export async function countFollowers(db: Queryable): Promise<FollowerCounts[]> {
   const { rows } = await db.query<FollowerCounts>({
     name: "count-followers",
-    text: `SELECT region, process, version, lease_ms AS "leaseMs", connected, behind, behind_ms AS "behindMs"
+    text: `SELECT region, process, version, lease_ms, connected, behind, behind_ms
              FROM revocation_follower_counts($1)`,
     values: [FOLLOWER_LOCK_CLASS],
   });

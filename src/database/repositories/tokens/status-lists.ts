@@ -6,7 +6,7 @@ import { sql } from "#database/sql.ts";
 export interface ReservedPlaces {
   readonly id: string;
   readonly number: number;
-  readonly orderKey: Buffer;
+  readonly order_key: Buffer;
   /** The first place, before the list's order is applied. */
   readonly first: number;
 }
@@ -43,7 +43,7 @@ export async function reservePlaces(
           SELECT ${id}, ${orderKey}, ${size}, ${count}, ${now}, ${now} WHERE NOT EXISTS (SELECT FROM open)
           RETURNING id, number, order_key, taken
         )
-        SELECT id, number, order_key AS "orderKey", taken - ${count}::int AS first
+        SELECT id, number, order_key, taken - ${count}::int AS first
           FROM (SELECT * FROM taken UNION ALL SELECT * FROM made) places`,
   );
   return rows[0] as ReservedPlaces;

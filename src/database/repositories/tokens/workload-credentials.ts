@@ -11,13 +11,13 @@ export interface ClientKeySet {
 /** Adds a credential without a secret. With `jwks` it signs assertions, else it has a certificate. */
 export async function insertWorkloadCredential(
   db: Queryable,
-  credential: Omit<NewCredential, "rotationMode">,
+  credential: Omit<NewCredential, "rotation_mode">,
   jwks: ClientKeySet | undefined,
 ): Promise<VersionedCredentialRow> {
   const { rows } = await db.query<VersionedCredentialRow>(
     sql`INSERT INTO credentials (id, tenant_id, principal_id, client_id, name, rotation_mode, san_uri, certificate_thumbprints, created_at, jwks)
-     VALUES (${credential.id}, ${credential.tenantId}, ${credential.principalId}, ${credential.clientId}, ${credential.name}, 'workload',
-       ${credential.sanUri}, ${credential.certificateThumbprints}, ${new Date(credential.nowMs)},
+     VALUES (${credential.id}, ${credential.tenant_id}, ${credential.principal_id}, ${credential.client_id}, ${credential.name}, 'workload',
+       ${credential.san_uri}, ${credential.certificate_thumbprints}, ${new Date(credential.nowMs)},
        ${jwks === undefined ? null : JSON.stringify(jwks)})
      RETURNING ${raw(CREDENTIAL_COLUMNS)}, NULL::int AS version, NULL::timestamptz AS due_at,
        NULL::timestamptz AS last_used_at`,

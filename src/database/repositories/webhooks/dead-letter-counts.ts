@@ -141,13 +141,13 @@ export async function noteExpiring(db: Queryable, { now, until }: ExpiryWatch): 
 
 export interface DeadLetterNotice {
   readonly kind: "dead_lettered" | "expiring";
-  readonly tenantId: string;
-  readonly endpointId: string;
+  readonly tenant_id: string;
+  readonly endpoint_id: string;
   readonly bucket: Date;
   readonly letters: number;
   readonly ids: readonly string[];
   /** When the first of them expires; null for new dead letters. */
-  readonly expiresAt: Date | null;
+  readonly expires_at: Date | null;
 }
 
 /** Takes due notices, in the transaction that publishes them (role signet_worker). */
@@ -162,8 +162,8 @@ export async function takeNotices(
         ORDER BY due_at LIMIT $2 FOR UPDATE SKIP LOCKED
       ) due
       WHERE n.kind = due.kind AND n.endpoint_id = due.endpoint_id AND n.bucket = due.bucket
-      RETURNING n.kind, n.tenant_id AS "tenantId", n.endpoint_id AS "endpointId", n.bucket, n.letters, n.ids,
-        n.expires_at AS "expiresAt"`,
+      RETURNING n.kind, n.tenant_id, n.endpoint_id, n.bucket, n.letters, n.ids,
+        n.expires_at`,
     values: [now, limit],
   });
   return rows;

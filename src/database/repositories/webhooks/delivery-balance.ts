@@ -19,7 +19,7 @@ export interface Balance {
 }
 
 export interface HourBalance {
-  readonly tenantId: string;
+  readonly tenant_id: string;
   readonly hour: Date;
   readonly counted: Balance;
   readonly stored: Balance;
@@ -72,12 +72,11 @@ export async function balanceHour(
       FROM counted c FULL JOIN stored s USING (tenant_id) FULL JOIN promised p USING (tenant_id)
       ORDER BY tenant_id`,
   );
-  return rows.map(({ tenant_id: tenant, counted, stored, promised }) => ({
-    tenantId: tenant,
+  return rows.map(({ counted, stored, ...row }) => ({
+    ...row,
     hour,
     counted: withOpen(counted),
     stored: withOpen(stored),
-    promised,
   }));
 }
 
@@ -96,14 +95,14 @@ export function addsUp({ counted, stored, promised }: HourBalance): boolean {
 /** Returns events of a tenant and hour of which deliveries are missing, with their number. */
 export async function findIncompleteEvents(
   db: Queryable,
-  { tenantId, hour }: Pick<HourBalance, "tenantId" | "hour">,
+  { tenant_id: tenantId, hour }: Pick<HourBalance, "tenant_id" | "hour">,
   limit: number,
-): Promise<{ readonly eventId: string; readonly missing: number }[]> {
+): Promise<{ readonly event_id: string; readonly missing: number }[]> {
   const day = utcDay(hour.getTime());
   const { low, high } = idsOf("event", hour);
   const deliveries = idsOf("delivery", hour);
-  const { rows } = await db.query<{ eventId: string; missing: number }>(
-    sql`SELECT e.id AS "eventId", (e.deliveries - coalesce(d.n, 0))::int AS missing
+  const { rows } = await db.query<{ event_id: string; missing: number }>(
+    sql`SELECT e.id AS event_id, (e.deliveries - coalesce(d.n, 0))::int AS missing
       FROM events e LEFT JOIN (
         SELECT event_id, count(*)::int AS n FROM deliveries
         WHERE day = ${day} AND id >= ${deliveries.low} AND id < ${deliveries.high} AND tenant_id = ${tenantId}

@@ -26,18 +26,18 @@ export type Counts = Readonly<Record<(typeof COUNTS)[number], number>>;
 
 /** What counts are kept by. The endpoint is `''` on the counts of events. */
 interface CountedPlace {
-  readonly tenantId: string;
-  readonly endpointId: string;
-  readonly eventType: string;
+  readonly tenant_id: string;
+  readonly endpoint_id: string;
+  readonly event_type: string;
 }
 
 interface ChangeLine extends CountedPlace, Counts {
   readonly hour: Date | null;
-  readonly attemptHour: Date | null;
+  readonly attempt_hour: Date | null;
   readonly retrying: number;
   readonly results: Results | null;
-  readonly endedAt: Date | null;
-  readonly failedAt: Date | null;
+  readonly ended_at: Date | null;
+  readonly failed_at: Date | null;
   readonly status: number | null;
   readonly error: AttemptError | null;
 }
@@ -69,9 +69,9 @@ export async function takeChanges(db: Queryable, limit: number): Promise<ChangeL
     // By no index: the table holds the lines of about a second. Its key is for logical replication.
     ...sql`DELETE FROM delivery_changes WHERE ctid = ANY (ARRAY(
         SELECT ctid FROM delivery_changes LIMIT ${limit} FOR UPDATE SKIP LOCKED))
-      RETURNING tenant_id AS "tenantId", endpoint_id AS "endpointId", event_type AS "eventType", hour,
-        attempt_hour AS "attemptHour", ${raw(COUNTS.join(", "))}, retrying, results, ended_at AS "endedAt",
-        failed_at AS "failedAt", status, error`,
+      RETURNING tenant_id, endpoint_id, event_type, hour,
+        attempt_hour, ${raw(COUNTS.join(", "))}, retrying, results, ended_at,
+        failed_at, status, error`,
   });
   return rows;
 }
@@ -85,12 +85,12 @@ interface HourOfPlace extends CountedPlace {
 function sumByHour(lines: readonly ChangeLine[]): HourOfPlace[] {
   const sums = new Map<string, HourOfPlace>();
   const add = (line: ChangeLine, hour: Date, counted: readonly (keyof Counts)[]): void => {
-    const { tenantId, endpointId, eventType } = line;
+    const { tenant_id: tenantId, endpoint_id: endpointId, event_type: eventType } = line;
     const key = `${tenantId} ${hour.getTime()} ${endpointId} ${eventType}`;
     const sum = sums.get(key) ?? {
-      tenantId,
-      endpointId,
-      eventType,
+      tenant_id: tenantId,
+      endpoint_id: endpointId,
+      event_type: eventType,
       hour,
       counts: Object.fromEntries(COUNTS.map((name) => [name, 0])) as Record<keyof Counts, number>,
     };
@@ -103,8 +103,8 @@ function sumByHour(lines: readonly ChangeLine[]): HourOfPlace[] {
     if (line.hour !== null) {
       add(line, line.hour, OF_ACCEPTANCE);
     }
-    if (line.attemptHour !== null) {
-      add(line, line.attemptHour, OF_ATTEMPTS);
+    if (line.attempt_hour !== null) {
+      add(line, line.attempt_hour, OF_ATTEMPTS);
     }
   }
   // In one order, so that two workers do not deadlock.
@@ -125,8 +125,8 @@ export async function addCounts(db: Queryable, lines: readonly ChangeLine[]): Pr
     name: "add-delivery-counts",
     ...sql`INSERT INTO delivery_counts AS c (tenant_id, hour, endpoint_id, event_type, ${columns})
       SELECT * FROM unnest(
-        ${hours.map(({ tenantId }) => tenantId)}::text[], ${hours.map(({ hour }) => hour)}::timestamptz[],
-        ${hours.map(({ endpointId }) => endpointId)}::text[], ${hours.map(({ eventType }) => eventType)}::text[],
+        ${hours.map(({ tenant_id: tenantId }) => tenantId)}::text[], ${hours.map(({ hour }) => hour)}::timestamptz[],
+        ${hours.map(({ endpoint_id: endpointId }) => endpointId)}::text[], ${hours.map(({ event_type: eventType }) => eventType)}::text[],
         ${numbers})
       ON CONFLICT (tenant_id, hour, endpoint_id, event_type) DO UPDATE
         SET ${raw(COUNTS.map((name) => `${name} = c.${name} + excluded.${name}`).join(", "))}`,
@@ -139,19 +139,19 @@ const NO_CHANGE = { retrying: 0, dead: 0, results: "", failure: undefined };
 export function activityChanges(lines: readonly ChangeLine[]): ActivityChange[] {
   const changes = new Map<string, ActivityChange>();
   const inOrder = lines
-    .filter(({ endpointId }) => endpointId !== "")
-    .sort((a, b) => (a.endedAt?.getTime() ?? 0) - (b.endedAt?.getTime() ?? 0));
+    .filter(({ endpoint_id: endpointId }) => endpointId !== "")
+    .sort((a, b) => (a.ended_at?.getTime() ?? 0) - (b.ended_at?.getTime() ?? 0));
   for (const line of inOrder) {
-    const before = changes.get(line.endpointId) ?? { ...line, ...NO_CHANGE, firstEndedAt: line.endedAt };
-    const { failedAt: at, status, error } = line;
-    changes.set(line.endpointId, {
-      tenantId: line.tenantId,
-      endpointId: line.endpointId,
+    const before = changes.get(line.endpoint_id) ?? { ...line, ...NO_CHANGE, firstEndedAt: line.ended_at };
+    const { failed_at: at, status, error } = line;
+    changes.set(line.endpoint_id, {
+      tenantId: line.tenant_id,
+      endpointId: line.endpoint_id,
       retrying: before.retrying + line.retrying,
       dead: before.dead + line.dead,
       results: before.results + (line.results ?? ""),
       failure: at === null || error === null ? before.failure : { at, status, error },
-      firstEndedAt: before.firstEndedAt ?? line.endedAt,
+      firstEndedAt: before.firstEndedAt ?? line.ended_at,
     });
   }
   return [...changes.values()]
@@ -163,34 +163,34 @@ export function activityChanges(lines: readonly ChangeLine[]): ActivityChange[] 
 export interface EndpointActivity {
   readonly health: Health;
   /** When the health last changed; null if it never did. */
-  readonly healthSince: Date | null;
+  readonly health_since: Date | null;
   readonly results: Results;
   /** End of the first of the failures in a row; null if the last attempt succeeded. */
-  readonly failingSince: Date | null;
+  readonly failing_since: Date | null;
   readonly lastFailure: LastFailure | null;
   readonly retrying: number;
   readonly dead: number;
 }
 
 interface ActivityRow {
-  readonly endpointId: string;
+  readonly endpoint_id: string;
   readonly health: Health;
-  readonly healthSince: Date | null;
+  readonly health_since: Date | null;
   readonly results: Results;
-  readonly failingSince: Date | null;
-  readonly lastFailureAt: Date | null;
-  readonly lastStatus: number | null;
-  readonly lastError: AttemptError | null;
+  readonly failing_since: Date | null;
+  readonly last_failure_at: Date | null;
+  readonly last_status: number | null;
+  readonly last_error: AttemptError | null;
   readonly retrying: number;
   readonly dead: number;
 }
 
-const ACTIVITY = raw(`a.endpoint_id AS "endpointId", a.health, a.health_since AS "healthSince", a.results,
-  a.failing_since AS "failingSince", a.last_failure_at AS "lastFailureAt", a.last_status AS "lastStatus",
-  a.last_error AS "lastError", a.retrying, a.dead`);
+const ACTIVITY = raw(`a.endpoint_id, a.health, a.health_since, a.results,
+  a.failing_since, a.last_failure_at, a.last_status,
+  a.last_error, a.retrying, a.dead`);
 
 function toActivity(row: ActivityRow): EndpointActivity {
-  const { lastFailureAt: at, lastStatus: status, lastError: error, endpointId: _id, ...activity } = row;
+  const { last_failure_at: at, last_status: status, last_error: error, endpoint_id: _id, ...activity } = row;
   return { ...activity, lastFailure: at === null || error === null ? null : { at, status, error } };
 }
 
@@ -204,7 +204,7 @@ export async function lockActivity(
     ...sql`SELECT ${ACTIVITY} FROM endpoint_activity a WHERE a.endpoint_id = ANY (${endpointIds}::text[])
       ORDER BY a.endpoint_id FOR UPDATE`,
   });
-  return new Map(rows.map((row) => [row.endpointId, toActivity(row)]));
+  return new Map(rows.map((row) => [row.endpoint_id, toActivity(row)]));
 }
 
 /** The activity of an endpoint after its changes. Its numbers are differences. */
@@ -221,9 +221,9 @@ export async function saveActivity(db: Queryable, changed: readonly ChangedActiv
         last_failure_at, last_status, last_error, retrying, dead)
       SELECT c.* FROM unnest(
         ${changed.map(({ endpointId }) => endpointId)}::text[], ${changed.map(({ tenantId }) => tenantId)}::text[],
-        ${changed.map(({ health }) => health)}::text[], ${changed.map(({ healthSince }) => healthSince)}::timestamptz[],
+        ${changed.map(({ health }) => health)}::text[], ${changed.map(({ health_since: healthSince }) => healthSince)}::timestamptz[],
         ${changed.map(({ results }) => results)}::text[],
-        ${changed.map(({ failingSince }) => failingSince)}::timestamptz[],
+        ${changed.map(({ failing_since: failingSince }) => failingSince)}::timestamptz[],
         ${changed.map(({ lastFailure }) => lastFailure?.at ?? null)}::timestamptz[],
         ${changed.map(({ lastFailure }) => lastFailure?.status ?? null)}::int[],
         ${changed.map(({ lastFailure }) => lastFailure?.error ?? null)}::text[],
@@ -246,9 +246,9 @@ export interface ReportedActivity extends EndpointActivity {
 /** Activity of an endpoint without deliveries. */
 export const NO_ACTIVITY: EndpointActivity = {
   health: "healthy",
-  healthSince: null,
+  health_since: null,
   results: "",
-  failingSince: null,
+  failing_since: null,
   lastFailure: null,
   retrying: 0,
   dead: 0,
@@ -275,9 +275,9 @@ export async function findActivity(
         WHERE tenant_id = ${tenantId} AND hour >= ${since} AND endpoint_id IN (SELECT endpoint_id FROM wanted)
         GROUP BY endpoint_id
       )
-      SELECT w.endpoint_id AS "endpointId", coalesce(a.health, 'healthy') AS health, a.health_since AS "healthSince",
-        coalesce(a.results, '') AS results, a.failing_since AS "failingSince", a.last_failure_at AS "lastFailureAt",
-        a.last_status AS "lastStatus", a.last_error AS "lastError",
+      SELECT w.endpoint_id, coalesce(a.health, 'healthy') AS health, a.health_since,
+        coalesce(a.results, '') AS results, a.failing_since, a.last_failure_at,
+        a.last_status, a.last_error,
         greatest(0, coalesce(a.retrying, 0) + coalesce(u.retrying, 0))::int AS retrying,
         greatest(0, coalesce(a.dead, 0) + coalesce(u.dead, 0))::int AS dead,
         (coalesce(r.attempts, 0) + coalesce(u.attempts, 0))::int AS attempts,
@@ -289,7 +289,7 @@ export async function findActivity(
   });
   return new Map(
     rows.map(({ attempts, failed, ...row }) => [
-      row.endpointId,
+      row.endpoint_id,
       { ...toActivity(row), recent: { since, attempts, failed } },
     ]),
   );
@@ -302,10 +302,10 @@ const UNHEALTHY_MAX = 1_000;
 export async function listUnhealthy(
   db: Queryable,
   tenantId: string,
-): Promise<{ readonly endpointId: string; readonly health: Health }[]> {
-  const { rows } = await db.query<{ endpointId: string; health: Health }>({
+): Promise<{ readonly endpoint_id: string; readonly health: Health }[]> {
+  const { rows } = await db.query<{ endpoint_id: string; health: Health }>({
     name: "list-unhealthy-endpoints",
-    ...sql`SELECT endpoint_id AS "endpointId", health FROM endpoint_activity
+    ...sql`SELECT endpoint_id, health FROM endpoint_activity
       WHERE tenant_id = ${tenantId} AND health <> 'healthy' ORDER BY endpoint_id LIMIT ${UNHEALTHY_MAX}`,
   });
   return rows;
@@ -371,7 +371,7 @@ export async function readCounts(
 
 /** A tenant's counts of one UTC day. */
 export interface DayOfUsage extends Counts {
-  readonly tenantId: string;
+  readonly tenant_id: string;
   /** `YYYY-MM-DD` */
   readonly day: string;
 }
@@ -396,7 +396,7 @@ export async function readUsage(
   const condition = sql`(${tenants}::text[] IS NULL OR tenant_id = ANY (${tenants}))`;
   const { rows } = await db.query<DayOfUsage>(
     // Unnamed, because a generic plan could not leave out the condition.
-    sql`SELECT tenant_id AS "tenantId", (hour AT TIME ZONE 'UTC')::date AS day, ${SUMS}
+    sql`SELECT tenant_id, (hour AT TIME ZONE 'UTC')::date AS day, ${SUMS}
       FROM (${linesBetween(from, to, condition)}) lines GROUP BY 1, 2 ORDER BY 1, 2 LIMIT ${limit}`,
   );
   return rows;
@@ -425,10 +425,10 @@ export async function readUsagePage(
     );
     const ids = tenants.slice(0, size).map(({ id }) => id);
     const found = await readUsage(db, ids, { ...span, limit: size * days });
-    rows.push(...found.filter((row) => row.tenantId > afterTenant || row.day > afterDay));
+    rows.push(...found.filter((row) => row.tenant_id > afterTenant || row.day > afterDay));
     const last = rows[span.limit - 1];
     if (rows.length > span.limit && last !== undefined) {
-      return { rows: rows.slice(0, span.limit), next: [last.tenantId, last.day] };
+      return { rows: rows.slice(0, span.limit), next: [last.tenant_id, last.day] };
     }
     const following = tenants[size];
     if (following === undefined) {

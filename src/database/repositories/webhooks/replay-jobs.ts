@@ -2,6 +2,7 @@
 import { lockName } from "#database/lock-name.ts";
 import type { Queryable } from "#database/pool.ts";
 import type { RowPage } from "../page.ts";
+import type { ReplayableState } from "./replay-items.ts";
 import type { Listing } from "./replay-listing.ts";
 
 export const REPLAY_KINDS = ["dead_letters", "deliveries", "missing"] as const;
@@ -22,28 +23,28 @@ export interface ReplayCounts {
 
 export interface ReplayJob extends ReplayCounts {
   readonly id: string;
-  readonly tenantId: string;
+  readonly tenant_id: string;
   readonly kind: ReplayKind;
-  readonly endpointId: string | null;
+  readonly endpoint_id: string | null;
   /** The selected states of a job over deliveries; otherwise null. */
-  readonly states: readonly string[] | null;
+  readonly states: readonly ReplayableState[] | null;
   readonly state: ReplayState;
-  readonly ratePerSecond: number;
+  readonly rate_per_second: number;
   /** Position up to which all items have a result. */
   readonly position: number;
   /** What is still to be listed; null once `total` is final. */
   readonly listing: Listing | null;
-  readonly createdAt: Date;
-  readonly finishedAt: Date | null;
+  readonly created_at: Date;
+  readonly finished_at: Date | null;
 }
 
-const COLUMNS = `j.id, j.tenant_id AS "tenantId", j.kind, j.endpoint_id AS "endpointId", j.states, j.state,
-  j.rate_per_second AS "ratePerSecond", j.total, j.done, j.failed, j.skipped, j.position, j.listing, j.created_at AS "createdAt",
-  j.finished_at AS "finishedAt"`;
+const COLUMNS = `j.id, j.tenant_id, j.kind, j.endpoint_id, j.states, j.state,
+  j.rate_per_second, j.total, j.done, j.failed, j.skipped, j.position, j.listing, j.created_at,
+  j.finished_at`;
 
 export interface NewReplayJob extends Pick<
   ReplayJob,
-  "id" | "tenantId" | "kind" | "endpointId" | "states" | "ratePerSecond"
+  "id" | "tenant_id" | "kind" | "endpoint_id" | "states" | "rate_per_second"
 > {
   readonly now: Date;
 }
@@ -63,14 +64,19 @@ export async function insertReplayJob(db: Queryable, job: NewReplayJob): Promise
   await db.query(
     `INSERT INTO replay_jobs (id, tenant_id, kind, endpoint_id, state, rate_per_second, total, created_at, touched_at, states)
       VALUES ($1, $2, $3, $4, 'RUNNING', $5, 0, $6, $6, $7)`,
-    [job.id, job.tenantId, job.kind, job.endpointId, job.ratePerSecond, job.now, job.states],
+    [job.id, job.tenant_id, job.kind, job.endpoint_id, job.rate_per_second, job.now, job.states],
   );
 }
 
 /** Counts the items of a new job. Completes it if there is nothing to replay or to list (role signet_api). */
 export async function settleNewJob(
   db: Queryable,
-  { tenantId, id, now, listing }: Pick<NewReplayJob, "tenantId" | "id" | "now"> & Pick<ReplayJob, "listing">,
+  {
+    tenant_id: tenantId,
+    id,
+    now,
+    listing,
+  }: Pick<NewReplayJob, "tenant_id" | "id" | "now"> & Pick<ReplayJob, "listing">,
 ): Promise<ReplayJob> {
   const { rows } = await db.query<ReplayJob>(
     `WITH counted AS (

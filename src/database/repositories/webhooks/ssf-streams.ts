@@ -4,34 +4,35 @@ import type { StreamStatus } from "#domain/security-events.ts";
 import type { EndpointState } from "#domain/endpoint-state.ts";
 import { lockName } from "#database/lock-name.ts";
 import type { Queryable } from "#database/pool.ts";
+import type { Row } from "#database/rows.ts";
 import { raw, sql } from "#database/sql.ts";
 
 /** A stream as stored. */
 export interface StreamRow {
   readonly id: string;
-  readonly tenantId: string;
+  readonly tenant_id: string;
   readonly issuer: string;
   /** The endpoint that its tokens are pushed to; null for polling. */
-  readonly endpointId: string | null;
+  readonly endpoint_id: string | null;
   /** Null for every supported type. */
-  readonly eventsRequested: readonly string[] | null;
+  readonly events_requested: readonly string[] | null;
   readonly description: string | null;
   readonly status: StreamStatus;
-  readonly statusReason: string | null;
+  readonly status_reason: string | null;
 }
 
 /** A stream with what a receiver sees of its endpoint. */
 export interface Stream extends StreamRow {
   /** Null for polling. */
   readonly url: string | null;
-  readonly endpointState: EndpointState | null;
-  readonly disabledReason: string | null;
+  readonly endpoint_state: EndpointState | null;
+  readonly disabled_reason: string | null;
 }
 
-const COLUMNS = `s.id, s.tenant_id AS "tenantId", s.issuer, s.endpoint_id AS "endpointId",
-  s.events_requested AS "eventsRequested", s.description, s.status, s.status_reason AS "statusReason"`;
+const COLUMNS = `s.id, s.tenant_id, s.issuer, s.endpoint_id,
+  s.events_requested, s.description, s.status, s.status_reason`;
 
-const STREAM = raw(`${COLUMNS}, e.url, e.state AS "endpointState", e.disabled_reason AS "disabledReason"
+const STREAM = raw(`${COLUMNS}, e.url, e.state AS endpoint_state, e.disabled_reason
   FROM ssf_streams s LEFT JOIN endpoints e ON e.id = s.endpoint_id`);
 
 /** Locks the number of a tenant's streams until the transaction ends, and returns it (role signet_api). */
@@ -46,13 +47,13 @@ export async function countStreams(db: Queryable, tenantId: string): Promise<num
 /** Adds a stream, `enabled` (role signet_api). */
 export async function insertStream(
   db: Queryable,
-  stream: Omit<StreamRow, "status" | "statusReason">,
+  stream: Omit<StreamRow, "status" | "status_reason">,
   now: Date,
 ): Promise<void> {
-  const { id, tenantId, issuer, endpointId, eventsRequested, description } = stream;
+  const { id, tenant_id, issuer, endpoint_id, events_requested, description } = stream;
   await db.query(
     sql`INSERT INTO ssf_streams (id, tenant_id, issuer, endpoint_id, events_requested, description, created_at)
-      VALUES (${id}, ${tenantId}, ${issuer}, ${endpointId}, ${eventsRequested}, ${description}, ${now})`,
+      VALUES (${id}, ${tenant_id}, ${issuer}, ${endpoint_id}, ${events_requested}, ${description}, ${now})`,
   );
 }
 
@@ -87,12 +88,12 @@ export async function lockStream(db: Queryable, tenantId: string, id: string): P
 /** Stores what a receiver may change of a stream. */
 export async function saveStream(
   db: Queryable,
-  { id, tenantId, eventsRequested, description, status, statusReason }: StreamRow,
+  { id, tenant_id, events_requested, description, status, status_reason }: StreamRow,
 ): Promise<void> {
   await db.query(
-    sql`UPDATE ssf_streams SET events_requested = ${eventsRequested}, description = ${description},
-        status = ${status}, status_reason = ${statusReason}
-      WHERE id = ${id} AND tenant_id = ${tenantId}`,
+    sql`UPDATE ssf_streams SET events_requested = ${events_requested}, description = ${description},
+        status = ${status}, status_reason = ${status_reason}
+      WHERE id = ${id} AND tenant_id = ${tenant_id}`,
   );
 }
 
@@ -173,9 +174,9 @@ export async function findHolder(
   db: Queryable,
   tenantId: string,
   credentialId: string,
-): Promise<{ readonly clientId: string; readonly principalId: string } | undefined> {
-  const { rows } = await db.query<{ clientId: string; principalId: string }>(
-    sql`SELECT client_id AS "clientId", principal_id AS "principalId" FROM credentials
+): Promise<Row<"credentials", "client_id" | "principal_id"> | undefined> {
+  const { rows } = await db.query<Row<"credentials", "client_id" | "principal_id">>(
+    sql`SELECT client_id, principal_id FROM credentials
       WHERE id = ${credentialId} AND tenant_id = ${tenantId}`,
   );
   return rows[0];
@@ -230,8 +231,8 @@ export async function disableStreams(
 /** A token of a queue, with its event. */
 export interface PolledSet {
   readonly id: string;
-  readonly eventId: string;
-  readonly occurredAt: Date;
+  readonly event_id: string;
+  readonly occurred_at: Date;
   /** Null once it is erased or gone. */
   readonly content: Buffer | null;
 }
@@ -253,7 +254,7 @@ export async function listPolledSets(
   const events = queued.rows.map(({ event_id: eventId }) => eventId);
   const { rows } = await db.query<PolledSet>({
     name: "read-polled-sets",
-    ...sql`SELECT q.id, q.event_id AS "eventId", e.occurred_at AS "occurredAt", e.content
+    ...sql`SELECT q.id, q.event_id, e.occurred_at, e.content
       FROM unnest(${ids}::text[], ${events}::text[], ${events.map(idDay)}::date[]) AS q(id, event_id, day)
       LEFT JOIN events e ON e.day = q.day AND e.id = q.event_id AND e.tenant_id = ${tenantId} ORDER BY q.id`,
   });

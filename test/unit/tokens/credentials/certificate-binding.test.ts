@@ -13,29 +13,29 @@ const certificate = {
 };
 
 test.each([
-  ["the registered SPIFFE id", { sanUri: ID, certificateThumbprints: [] }, certificate, true],
+  ["the registered SPIFFE id", { san_uri: ID, certificate_thumbprints: [] }, certificate, true],
   [
     "a registered thumbprint",
-    { sanUri: null, certificateThumbprints: ["00", certificate.thumbprint] },
+    { san_uri: null, certificate_thumbprints: ["00", certificate.thumbprint] },
     certificate,
     true,
   ],
   [
     "one of two names",
-    { sanUri: "spiffe://other/x", certificateThumbprints: [certificate.thumbprint] },
+    { san_uri: "spiffe://other/x", certificate_thumbprints: [certificate.thumbprint] },
     certificate,
     true,
   ],
-  ["another SPIFFE id", { sanUri: `${ID}2`, certificateThumbprints: [] }, certificate, false],
+  ["another SPIFFE id", { san_uri: `${ID}2`, certificate_thumbprints: [] }, certificate, false],
   [
     "an additional URI",
-    { sanUri: ID, certificateThumbprints: [] },
+    { san_uri: ID, certificate_thumbprints: [] },
     { ...certificate, sanUris: [ID, "x:y"] },
     false,
   ],
-  ["another thumbprint", { sanUri: null, certificateThumbprints: ["cd".repeat(32)] }, certificate, false],
-  ["nothing registered", { sanUri: null, certificateThumbprints: [] }, certificate, false],
-  ["no certificate", { sanUri: ID, certificateThumbprints: [] }, undefined, false],
+  ["another thumbprint", { san_uri: null, certificate_thumbprints: ["cd".repeat(32)] }, certificate, false],
+  ["nothing registered", { san_uri: null, certificate_thumbprints: [] }, certificate, false],
+  ["no certificate", { san_uri: ID, certificate_thumbprints: [] }, undefined, false],
 ] as const)("%s", (_name, binding, presented, registered) => {
   expect(isRegisteredCertificate(binding, presented)).toBe(registered);
 });

@@ -7,7 +7,7 @@ import { createPepper } from "#crypto/pepper.ts";
 
 const pepperKey = randomBytes(32);
 const pepper = createPepper(pepperKey);
-const place = { credentialId: "crd_06gzm2fznbyb0z2y2dpag6wd", version: 7 };
+const place = { credential_id: "crd_06gzm2fznbyb0z2y2dpag6wd", version: 7 };
 const predecessor = newClientSecret("production", randomBytes);
 const successor = newClientSecret("production", randomBytes);
 const wrapped = wrapSuccessor(place, { predecessor, successor }, pepper, randomBytes);
@@ -20,9 +20,9 @@ test("a successor is AES-256-GCM under HKDF-SHA-256 of the previous secret, salt
   const [version, pepperId, ...parts] = wrapped.split(".");
   const [iv, tag, ciphertext] = parts.map((part) => Buffer.from(part, "base64url"));
   expect([version, pepperId]).toEqual(["v1", pepper.id]);
-  const key = hkdfSync("sha256", predecessor, pepperKey, `succ|${place.credentialId}|7`, 32);
+  const key = hkdfSync("sha256", predecessor, pepperKey, `succ|${place.credential_id}|7`, 32);
   const cipher = createDecipheriv("aes-256-gcm", Buffer.from(key), iv ?? Buffer.of());
-  cipher.setAAD(Buffer.from(`${place.credentialId}|7`)).setAuthTag(tag ?? Buffer.of());
+  cipher.setAAD(Buffer.from(`${place.credential_id}|7`)).setAuthTag(tag ?? Buffer.of());
   const text = Buffer.concat([cipher.update(ciphertext ?? Buffer.of()), cipher.final()]).toString();
   expect(text).toBe(successor);
 });
@@ -32,7 +32,7 @@ describe("a successor stays closed", () => {
     ["to another secret", { secret: newClientSecret("production", randomBytes) }],
     ["to the successor itself", { secret: successor }],
     ["in another version's place", { at: { ...place, version: 8 } }],
-    ["in another credential's place", { at: { ...place, credentialId: "crd_06gzm2fznbyb0z2y2dpag6we" } }],
+    ["in another credential's place", { at: { ...place, credential_id: "crd_06gzm2fznbyb0z2y2dpag6we" } }],
     ["without its pepper", { with: createPepper(randomBytes(32)) }],
   ])("%s", (_name, { secret = predecessor, at = place, with: known = pepper }: Partial<Attempt>) => {
     expect(() => unwrapSuccessor(at, secret, wrapped, known)).toThrow(

@@ -11,17 +11,17 @@ const EXPIRES = 1_800_000_000;
 const SKEW_MS = 5_000;
 const { privateKey, publicKey } = generateKeyPairSync("ec", { namedCurve: "P-256" });
 const client: ClientRecord = {
-  clientId: "cl_1",
-  credentialId: "crd_1",
-  tenantId: "ten_1",
-  principalId: "prn_1",
+  client_id: "cl_1",
+  credential_id: "crd_1",
+  tenant_id: "ten_1",
+  principal_id: "prn_1",
   active: true,
-  rotationMode: "workload",
-  endsAt: null,
+  rotation_mode: "workload",
+  ends_at: null,
   region: "eu",
   scope: "",
-  sanUri: null,
-  certificateThumbprints: [],
+  san_uri: null,
+  certificate_thumbprints: [],
   jwks: { keys: [publicKey.export({ format: "jwk" }) as Record<string, string>] },
   versions: [],
 };

@@ -51,30 +51,30 @@ const pepper = createPepper(pepperKey);
 const clientId = newClientId(randomBytes);
 const secrets = [1, 2, 3].map(() => newClientSecret("production", randomBytes));
 const record: ClientRecord = {
-  clientId,
-  credentialId: "crd",
-  tenantId: "ten",
-  principalId: "prn",
+  client_id: clientId,
+  credential_id: "crd",
+  tenant_id: "ten",
+  principal_id: "prn",
   active: true,
-  rotationMode: "manual",
-  endsAt: null,
+  rotation_mode: "manual",
+  ends_at: null,
   region: "eu",
   scope: "a:b",
-  sanUri: null,
-  certificateThumbprints: [],
+  san_uri: null,
+  certificate_thumbprints: [],
   jwks: null,
   versions: secrets.map((secret, index) => ({
     version: index + 1,
     mac: pepper.mac(secret),
-    macKeyId: pepper.id,
+    mac_key_id: pepper.id,
     state: "ACTIVE",
-    issuedAt: 0,
-    dueAt: null,
-    retireBy: null,
-    supersededAt: null,
-    lastUsedAt: null,
-    retiredAt: null,
-    retiredReason: null,
+    issued_at: 0,
+    due_at: null,
+    retire_by: null,
+    superseded_at: null,
+    last_used_at: null,
+    retired_at: null,
+    retired_reason: null,
     wrapped: null,
   })),
 };
@@ -120,7 +120,7 @@ test.each([
   ["no live version", { ...record, versions: [] }, clientId, secrets[0] ?? ""],
   [
     "a version of another pepper",
-    { ...record, versions: record.versions.map((version) => ({ ...version, macKeyId: "other" })) },
+    { ...record, versions: record.versions.map((version) => ({ ...version, mac_key_id: "other" })) },
     clientId,
     secrets[0] ?? "",
   ],
@@ -136,10 +136,10 @@ test.each([
   ["an unknown client", undefined, newClientSecret("production", randomBytes)],
   ["a wrong secret", record, newClientSecret("production", randomBytes)],
   ["the right secret of an inactive client", { ...record, active: false }, secrets[0] ?? ""],
-  ["the right secret of a client that has ended", { ...record, endsAt: 1 }, secrets[0] ?? ""],
+  ["the right secret of a client that has ended", { ...record, ends_at: 1 }, secrets[0] ?? ""],
   [
     "the right secret with another client's certificate",
-    { ...record, certificateThumbprints: ["x"] },
+    { ...record, certificate_thumbprints: ["x"] },
     secrets[0] ?? "",
   ],
 ] as const)("%s takes two look-ups, so that no rejection shows in the time", async (_name, found, secret) => {
@@ -183,7 +183,7 @@ test("a secret under a previous pepper authenticates, and its MAC under the newe
   });
   await authenticate(present(clientId, secret));
   expect(reported).toEqual([
-    { credentialId: "crd", version: 1, macKeyId: pepper.id, newMac: createPepper(newest).mac(secret) },
+    { credential_id: "crd", version: 1, mac_key_id: pepper.id, newMac: createPepper(newest).mac(secret) },
   ]);
   const wrong = newClientSecret("production", randomBytes);
   await expect(authenticate(present(clientId, wrong))).rejects.toMatchObject({ code: "INVALID_CLIENT" });

@@ -19,16 +19,16 @@ test("a use is recorded with its own time, however late it is written, and once 
     clock: { now: () => nowMs },
     log: createLogger({ level: "silent" }),
   });
-  const credential = { credentialId: "crd_a" };
-  recorder.note(credential, { version: 1, lastUsedAt: null });
+  const credential = { credential_id: "crd_a" };
+  recorder.note(credential, { version: 1, last_used_at: null });
   nowMs += 86_400_000;
-  recorder.note(credential, { version: 2, lastUsedAt: nowMs - 60_000 });
-  recorder.note(credential, { version: 3, lastUsedAt: nowMs - 59_999 });
+  recorder.note(credential, { version: 2, last_used_at: nowMs - 60_000 });
+  recorder.note(credential, { version: 3, last_used_at: nowMs - 59_999 });
   nowMs += 86_400_000;
   await time.advance(1_000);
   expect(written).toEqual([
-    { credentialId: "crd_a", version: 1, usedAtMs: 1_000_000 },
-    { credentialId: "crd_a", version: 2, usedAtMs: 87_400_000 },
+    { credential_id: "crd_a", version: 1, usedAtMs: 1_000_000 },
+    { credential_id: "crd_a", version: 2, usedAtMs: 87_400_000 },
   ]);
   await recorder.close();
 });

@@ -27,7 +27,7 @@ function source() {
     reserve: async (count) => {
       const first = reserved;
       reserved += count;
-      return await Promise.resolve({ id: "stl_1", number: 7, orderKey, first });
+      return await Promise.resolve({ id: "stl_1", number: 7, order_key: orderKey, first });
     },
     insert: async (tokens) => {
       inserted.push(...tokens);
