@@ -15,12 +15,12 @@ import type {
   IndexedReservation,
 } from "./types.ts";
 
-export interface DeliverDependencies {
+export interface DeliverServices {
   readonly attempts: AttemptService;
   readonly carriers: CarrierService;
 }
 
-export function createDeliverActivities({ attempts, carriers }: DeliverDependencies): DeliverActivities {
+export function createDeliverActivities({ attempts, carriers }: DeliverServices): DeliverActivities {
   async function run(input: AttemptInput, firstPass: boolean): Promise<AttemptResult> {
     const request: AttemptRequest = {
       carrier: carrier(),

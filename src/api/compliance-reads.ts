@@ -25,8 +25,8 @@ import {
   EntryWithBytes,
   InclusionProof,
   InclusionQuery,
-  presentCheckpoint,
-  presentEntry,
+  toCheckpoint,
+  toEntry,
 } from "./schemas/compliance.ts";
 
 /** The tenant whose entries may be read; undefined for all entries. */
@@ -68,7 +68,7 @@ export async function entriesPage(
   const span = querySpan(request.query);
   const page = readIndexPage(request);
   const { rows, next } = await list({ type, ...span }, page);
-  return { data: rows.map(presentEntry), next_cursor: nextCursor({ next: next?.toString() ?? null }, page) };
+  return { data: rows.map(toEntry), next_cursor: nextCursor({ next: next?.toString() ?? null }, page) };
 }
 
 /** @throws SignetError NOT_FOUND, also for an entry of another tenant */
@@ -141,5 +141,5 @@ export async function sendCheckpoint(
   reply.header("cache-control", "no-cache").header("vary", "accept");
   return accept.includes("text/plain") && !accept.includes("json")
     ? await reply.type("text/plain; charset=utf-8").send(row.note)
-    : await reply.send(presentCheckpoint(row));
+    : await reply.send(toCheckpoint(row));
 }

@@ -1,7 +1,7 @@
 /** `POST /v1/credentials`: a tenant creates a credential, or replaces one. */
 import type { Static } from "typebox";
 import { appendEntry } from "#compliance/append-entry.ts";
-import type { EntrySources } from "#compliance/entry.ts";
+import type { EntryServices } from "#compliance/entry.ts";
 import type { Pool, PoolClient } from "#database/pool.ts";
 import {
   type CredentialRow,
@@ -35,7 +35,7 @@ export type CredentialIssuing = Pick<
   readonly rules: RotationRules;
 };
 
-export interface TenantCredentialServices extends CredentialIssuing, EntrySources {
+export interface TenantCredentialServices extends CredentialIssuing, EntryServices {
   /** Pool with the role signet_api. */
   readonly pool: Pool;
   /** Returns the maximum number of unrevoked credentials per principal. */
@@ -180,7 +180,7 @@ async function endReplaced(
 async function record(
   db: PoolClient,
   { replaces, identity, requestId }: TenantCredentialRequest,
-  { issued: { row }, services }: { readonly issued: MadeCredential; readonly services: EntrySources },
+  { issued: { row }, services }: { readonly issued: MadeCredential; readonly services: EntryServices },
 ): Promise<void> {
   const by = {
     actor: `credential:${identity.credentialId}`,

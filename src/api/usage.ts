@@ -40,7 +40,7 @@ export const Usage = Resource("Usage", {
   failed_attempts: Type.Integer(),
 });
 
-function presentUsage(row: DayOfUsage): Static<typeof Usage> {
+function toUsage(row: DayOfUsage): Static<typeof Usage> {
   return {
     tenant_id: row.tenant_id,
     day: row.day,
@@ -58,7 +58,7 @@ function presentUsage(row: DayOfUsage): Static<typeof Usage> {
 
 /** Returns the rows as CSV (RFC 4180) with a header. No value needs quoting. */
 function usageCsv(rows: readonly DayOfUsage[]): string {
-  const lines = rows.map((row) => Object.values(presentUsage(row)).join(","));
+  const lines = rows.map((row) => Object.values(toUsage(row)).join(","));
   return [Object.keys(Usage.properties).join(","), ...lines, ""].join("\r\n");
 }
 
@@ -74,7 +74,7 @@ export async function sendUsage(
   return format === "csv"
     ? await reply.type("text/csv; charset=utf-8").serializer(String).send(usageCsv(rows))
     : await reply.send({
-        data: rows.map(presentUsage),
+        data: rows.map(toUsage),
         ...(next === undefined ? {} : { next_cursor: next }),
       });
 }

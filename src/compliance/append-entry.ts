@@ -2,7 +2,7 @@
 import type { Queryable } from "#database/pool.ts";
 import { appendEntryBytes, appendEntryWithCommit } from "#database/repositories/compliance-entries.ts";
 import type { Actor } from "./entry-types.ts";
-import { type ComplianceEntry, encodeEntry, type EntrySources } from "./entry.ts";
+import { type ComplianceEntry, encodeEntry, type EntryServices } from "./entry.ts";
 
 /** The position of an entry. */
 export interface LogPlace {
@@ -22,7 +22,7 @@ export interface LogPlace {
 export async function appendEntry(
   db: Queryable,
   entry: ComplianceEntry,
-  sources: EntrySources,
+  sources: EntryServices,
 ): Promise<void> {
   await appendEntryWithCommit(db, encodeEntry(entry, sources));
 }
@@ -34,7 +34,7 @@ export async function appendEntry(
 export async function appendEntryNow(
   db: Queryable,
   entry: ComplianceEntry,
-  sources: EntrySources,
+  sources: EntryServices,
 ): Promise<LogPlace> {
   const { place, leaf } = await appendEntryBytes(db, encodeEntry(entry, sources));
   return { index: place, leafHash: leaf.toString("hex") };

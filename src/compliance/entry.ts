@@ -24,7 +24,7 @@ export interface ComplianceEntry {
   readonly details?: { readonly [name: string]: CanonicalValue };
 }
 
-export interface EntrySources {
+export interface EntryServices {
   readonly clock: Clock;
   readonly randomBytes: RandomBytes;
 }
@@ -45,7 +45,7 @@ export function aroundIndex(before: Members, after: Members): EntryBytes {
 }
 
 /** Returns the canonical JSON of an entry in two parts. The index between them is known only once the log is locked. */
-export function encodeEntry(entry: ComplianceEntry, { clock, randomBytes }: EntrySources): EntryBytes {
+export function encodeEntry(entry: ComplianceEntry, { clock, randomBytes }: EntryServices): EntryBytes {
   const before = {
     actor: entry.actor,
     at: new Date(clock.now()).toISOString(),

@@ -103,7 +103,7 @@ export class RouteTableError extends Error {
 }
 
 /** Resolves a table's references. */
-export interface RouteTableSources {
+export interface RouteTableServices {
   /** Whether routes are only checked. Then upstreams need no address, and no path is the API's. */
   readonly checksOnly: boolean;
   readonly environment: (name: string) => string | undefined;
@@ -117,7 +117,7 @@ function listOf(value: string | readonly string[]): readonly string[] {
   return typeof value === "string" ? [value] : value;
 }
 
-function keyText(entry: UpstreamEntry, sources: RouteTableSources): string | undefined {
+function keyText(entry: UpstreamEntry, sources: RouteTableServices): string | undefined {
   const { identity_key: literal, identity_key_env: variable, identity_key_file: path } = entry;
   if ([literal, variable, path].filter((given) => given !== undefined).length !== 1) {
     return undefined;
@@ -127,7 +127,7 @@ function keyText(entry: UpstreamEntry, sources: RouteTableSources): string | und
   );
 }
 
-function identityKey(entry: UpstreamEntry, sources: RouteTableSources, report: Report): KeyObject {
+function identityKey(entry: UpstreamEntry, sources: RouteTableServices, report: Report): KeyObject {
   const text = keyText(entry, sources);
   const bytes = Buffer.from(text ?? "", "base64");
   if (text === undefined) {
@@ -169,7 +169,7 @@ function authorities(text: string, report: Report): string {
 function readUpstream(
   name: string,
   entry: UpstreamEntry,
-  sources: RouteTableSources,
+  sources: RouteTableServices,
   report: Report,
 ): Upstream {
   return {
@@ -257,7 +257,7 @@ function conflicts(routes: readonly ReadRoute[]): string[] {
  *
  * @throws RouteTableError with all faults
  */
-export function readRouteTable(bytes: Uint8Array, sources: RouteTableSources): RouteTable {
+export function readRouteTable(bytes: Uint8Array, sources: RouteTableServices): RouteTable {
   let value: unknown;
   try {
     value = readJson(bytes);

@@ -6,7 +6,7 @@ import type { SessionCookie } from "./cookie.ts";
 import type { PageContent } from "./layout.ts";
 import type { Visit } from "./visit.ts";
 
-export interface PortalParts extends PageOptions {
+export interface PortalServices extends PageOptions {
   readonly cookie: SessionCookie;
   readonly assets: Pick<Assets, "path">;
   /** Sends a page. */

@@ -12,7 +12,7 @@ import { failureOf, noRouteOf } from "#http/plugins/allowed-methods.ts";
 import { scopeViolation } from "#http/bearer-errors.ts";
 import { loadAssets } from "./assets.ts";
 import type { PageOptions, PortalOptions } from "./context.ts";
-import type { PortalParts } from "./page-parts.ts";
+import type { PortalServices } from "./page-parts.ts";
 import { createSessionCookie, type SessionCookie } from "./cookie.ts";
 import { installForms, requireFormToken, requireOwnOrigin } from "./forms.ts";
 import { document, type PageContent } from "./layout.ts";
@@ -58,7 +58,7 @@ function cookieOf({ development, frameOrigins }: PortalOptions): SessionCookie {
 /** How visitors sign in, and which pages they have in addition to the tenant's. */
 export interface Entrance {
   readonly cookie: SessionCookie;
-  readonly register: (scope: SignetServer, parts: PortalParts) => void;
+  readonly register: (scope: SignetServer, parts: PortalServices) => void;
   /** Renders the page for visitors without a session. */
   readonly signInPage: (request: FastifyRequest) => PageContent | Promise<PageContent>;
 }
@@ -67,7 +67,7 @@ function partsOf(
   options: PageOptions,
   assets: ReturnType<typeof loadAssets>,
   { cookie }: Entrance,
-): PortalParts {
+): PortalServices {
   return {
     ...options,
     assets,
@@ -111,7 +111,7 @@ export function createPortalGuard(
   };
 }
 
-function installFailures(scope: SignetServer, { send }: PortalParts, { signInPage }: Entrance): void {
+function installFailures(scope: SignetServer, { send }: PortalServices, { signInPage }: Entrance): void {
   scope.setNotFoundHandler((request) => {
     throw noRouteOf(request);
   });

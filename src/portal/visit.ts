@@ -81,7 +81,7 @@ export function isSameToken(given: string, expected: string): boolean {
   return a.length === b.length && timingSafeEqual(a, b);
 }
 
-interface VisitParts extends Pick<PageOptions, "calls" | "temporal"> {
+interface VisitServices extends Pick<PageOptions, "calls" | "temporal"> {
   readonly server: SignetServer;
   readonly brand: Brand;
   readonly operator?: VisitingOperator | undefined;
@@ -111,7 +111,7 @@ function withoutContent(text: string): unknown {
 export function visitOf(
   request: FastifyRequest,
   signedIn: SignedIn & { readonly secret: string },
-  { server, calls, temporal, brand, operator }: VisitParts,
+  { server, calls, temporal, brand, operator }: VisitServices,
 ): Visit {
   const { secret, ...rest } = signedIn;
   async function call(asked: Omit<InProcessCall, "requestId">): Promise<InProcessAnswer> {

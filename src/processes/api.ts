@@ -6,7 +6,7 @@ import { createCommitChange } from "#api/admin/audited.ts";
 import { InProcessCalls } from "#api/in-process.ts";
 import type { AdminServices } from "#api/admin/services.ts";
 import { createApi } from "./api/public-api.ts";
-import { type ConsoleParts, createConsole } from "./api/console.ts";
+import { type ConsoleServices, createConsole } from "./api/console.ts";
 import type { OAuthServices } from "#api/routes/oauth.ts";
 import { listenServer } from "#http/server.ts";
 import type { SignetServer } from "#http/types.ts";
@@ -129,7 +129,7 @@ function openPools({ config, log }: ApiProcessOptions): Pools {
   };
 }
 
-interface OAuthParts {
+interface OAuthProcessServices {
   readonly config: ApiProcessOptions["config"];
   readonly pools: Pools;
   readonly pepper: Pepper;
@@ -151,7 +151,7 @@ type Authenticating = Pick<ClientAuthenticatorOptions, "onOldMac" | "onRetiredSe
   Pick<AssertionOptions, "audiences">;
 
 function createAuthenticator(
-  { config, pools, pepper, clock }: OAuthParts,
+  { config, pools, pepper, clock }: OAuthProcessServices,
   { audiences, ...noting }: Authenticating,
 ): ClientAuthenticator {
   return createClientAuthenticator({
@@ -170,7 +170,7 @@ function createAuthenticator(
   });
 }
 
-function createOAuth(parts: OAuthParts): OAuth {
+function createOAuth(parts: OAuthProcessServices): OAuth {
   const { config, pools, pepper, keys, setKeys, clock, log, view } = parts;
   const { publicUrl: issuer, audience, resources = [] } = config;
   const reMac = createReMac(
@@ -242,7 +242,10 @@ function createOAuth(parts: OAuthParts): OAuth {
   };
 }
 
-interface KnowledgeParts extends Pick<OAuthParts, "config" | "pools" | "keyring" | "clock" | "log"> {
+interface KnowledgeServices extends Pick<
+  OAuthProcessServices,
+  "config" | "pools" | "keyring" | "clock" | "log"
+> {
   readonly cells: Cells | undefined;
   readonly tenantLimits: TenantLimits;
 }
@@ -251,7 +254,7 @@ interface KnowledgeParts extends Pick<OAuthParts, "config" | "pools" | "keyring"
  * Opens keys, revocations and the clock that dates them, `tokenClock`: those of this database, or in another cell those
  * of the home cell. The cell's own `clock` must agree with it.
  */
-async function openKnowledge({ config, cells, tenantLimits, ...parts }: KnowledgeParts) {
+async function openKnowledge({ config, cells, tenantLimits, ...parts }: KnowledgeServices) {
   const { forget: onPolicyChange } = tenantLimits;
   const { clock: own, log } = parts;
   if (isAway(cells)) {
@@ -264,13 +267,19 @@ async function openKnowledge({ config, cells, tenantLimits, ...parts }: Knowledg
   return { ...keys, clock: own, tokenClock: own, revocation };
 }
 
-type Needs = Pick<OAuthParts, "pools" | "clock"> & {
+type ReadinessServices = Pick<OAuthProcessServices, "pools" | "clock"> & {
   readonly temporal: Client;
   readonly keys: Pick<KeyStore, "signingKey" | "publicKeys" | "refresh">;
   readonly cells: Cells | undefined;
 };
 
-function readinessChecks({ pools, clock, temporal, keys, cells }: Needs): readonly ReadinessCheck[] {
+function readinessChecks({
+  pools,
+  clock,
+  temporal,
+  keys,
+  cells,
+}: ReadinessServices): readonly ReadinessCheck[] {
   const { api, ingest, issuer } = pools;
   return [
     databaseReadiness({ pools: [api, ingest, issuer], writes: true, timers: machineTimers }),
@@ -283,7 +292,7 @@ function readinessChecks({ pools, clock, temporal, keys, cells }: Needs): readon
   ];
 }
 
-type OperatorsApiParts = Pick<
+type OperatorsApiServices = Pick<
   AdminServices,
   "pepper" | "keyring" | "clients" | "revocation" | "clock" | "randomBytes" | "log"
 > & {
@@ -292,7 +301,7 @@ type OperatorsApiParts = Pick<
   readonly pools: Pools;
   readonly readAudit: ReadAudit;
   readonly temporal: Client;
-  readonly console: Pick<ConsoleParts, "api" | "calls" | "streams" | "brands" | "temporalUi">;
+  readonly console: Pick<ConsoleServices, "api" | "calls" | "streams" | "brands" | "temporalUi">;
 };
 
 async function createOperatorsApi({
@@ -301,7 +310,7 @@ async function createOperatorsApi({
   temporal,
   console,
   ...parts
-}: OperatorsApiParts): Promise<SignetServer> {
+}: OperatorsApiServices): Promise<SignetServer> {
   const shared = { pool: pools.operator, timers: machineTimers, ...parts };
   const access = await openOperatorAccess({ config, ...shared });
   const reading = {
@@ -348,7 +357,7 @@ async function openStore(options: ApiProcessOptions) {
 
 /** Starts these jobs, and those of every api. */
 function startMeasures(
-  { clock, log }: Pick<OAuthParts, "clock" | "log">,
+  { clock, log }: Pick<OAuthProcessServices, "clock" | "log">,
   jobs: readonly UpkeepJob[],
 ): Upkeep {
   return startUpkeep([clockSkewJob(clock, log), publishRefusals.job(log), ...jobs], machineTimers, log);

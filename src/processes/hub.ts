@@ -84,7 +84,7 @@ export async function startHub({
   let renew: Parameters<typeof openHubMaterial>[2];
   const material = await openHubMaterial(config, log, (tls) => renew?.(tls));
   let hub: Hub | undefined;
-  const onLine = (line: string, state: Attestation): void => hub?.hear(line, state);
+  const onLine = (line: string, state: Attestation): void => hub?.relay(line, state);
   const identity = { ...followerIdentity("hub", config), leaseMs: LEASE_MS };
   let upstream: Above;
   if (hubs !== undefined) {

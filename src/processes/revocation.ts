@@ -32,7 +32,7 @@ export function followerIdentity(
   return { lockKey: randomInt(LOCK_KEYS), process, region: region ?? null, version: VERSION };
 }
 
-export interface RevocationParts {
+export interface RevocationProcessServices {
   /** Kind of process, for the list of followers. */
   readonly process?: string;
   /** Called when a tenant's policy has changed. */
@@ -70,7 +70,7 @@ export async function followRevocations({
   config,
   time,
   log,
-}: RevocationParts): Promise<RunningFollower> {
+}: RevocationProcessServices): Promise<RunningFollower> {
   const { revocationMode: mode } = config;
   const url = directUrl(config);
   const other = createPool({ url, role: "signet_edge", max: LOOK_CONNECTIONS, log });

@@ -17,7 +17,7 @@ import { machineTimers } from "#runtime/machine-timers.ts";
 /** Rotations are rare, and none holds a connection for long. */
 const CONNECTIONS_MAX = 4;
 
-export interface RotationParts {
+export interface RotationServices {
   readonly config: Config & { readonly databaseUrl: string };
   readonly pepper: Pepper;
   readonly clock: Clock;
@@ -25,7 +25,7 @@ export interface RotationParts {
 }
 
 /** Opens the pool of the role that advances secret versions. */
-export function openRotatorPool({ config, log }: Pick<RotationParts, "config" | "log">): Pool {
+export function openRotatorPool({ config, log }: Pick<RotationServices, "config" | "log">): Pool {
   const max = Math.min(CONNECTIONS_MAX, config.databaseConnections);
   return createPool({ ...poolAccess(config), role: "signet_rotator", max, log });
 }
@@ -34,7 +34,7 @@ export function openRotatorPool({ config, log }: Pick<RotationParts, "config" | 
 export function credentialIssuing({
   config,
   pepper,
-}: Pick<RotationParts, "config" | "pepper">): CredentialIssuing {
+}: Pick<RotationServices, "config" | "pepper">): CredentialIssuing {
   return {
     pepper,
     rules: rotationRules(config),
@@ -52,7 +52,7 @@ export interface TokenRotation {
 }
 
 /** Creates the rotation with its own pool. */
-export function createTokenRotation(parts: RotationParts): TokenRotation {
+export function createTokenRotation(parts: RotationServices): TokenRotation {
   const { config, pepper, clock, log } = parts;
   const sources = { clock, randomBytes };
   const pool = openRotatorPool(parts);

@@ -83,9 +83,9 @@ function edgeAccess(config: ReadyConfig, mutualTls: MutualTlsAccess | undefined)
   return mutualTls === undefined ? undefined : { baseUrl: mutualTls.baseUrl, mutualTls };
 }
 
-type DemoParts = Pick<Start, "closers" | "screen" | "detail">;
+type DemoServices = Pick<Start, "closers" | "screen" | "detail">;
 
-async function prepareDemo(config: ReadyConfig, { screen, detail }: DemoParts): Promise<DemoOptions> {
+async function prepareDemo(config: ReadyConfig, { screen, detail }: DemoServices): Promise<DemoOptions> {
   const operatorToken = await loadOperatorToken(config, randomBytes);
   const patience = { say: screen.say, wait: delay, monotonicMs: machineTimers.monotonic };
   const calls = patientFetch(inTime(lightFetch), patience);

@@ -25,7 +25,7 @@ import { machineTimers } from "#runtime/machine-timers.ts";
  */
 const ROTATION_MS = 60_000;
 
-export interface SigningKeyParts {
+export interface SigningKeyProcessServices {
   readonly config: Pick<Config, "jwtAlg" | "setAlg"> & DatabaseUrls;
   readonly pools: { readonly operator: Pool; readonly issuer: Pool };
   readonly keyring: Keyring;
@@ -51,7 +51,7 @@ export function keyAlgorithms({ jwtAlg, setAlg }: Pick<Config, "jwtAlg" | "setAl
 }
 
 /** Opens the key stores of an api, which rotates the keys of access tokens. */
-export async function openSigningKeys(parts: SigningKeyParts): Promise<ApiKeys> {
+export async function openSigningKeys(parts: SigningKeyProcessServices): Promise<ApiKeys> {
   const { config, pools, keyring, clock, log } = parts;
   const algs = keyAlgorithms(config);
   const open = async (purpose: KeyPurpose): Promise<KeyStore> => {
@@ -76,14 +76,17 @@ export async function openSigningKeys(parts: SigningKeyParts): Promise<ApiKeys> 
   };
 }
 
-export interface SetKeyParts extends Pick<SigningKeyParts, "config" | "keyring" | "clock" | "log"> {
+export interface SetKeyServices extends Pick<
+  SigningKeyProcessServices,
+  "config" | "keyring" | "clock" | "log"
+> {
   readonly pools: { readonly operator: Pool; readonly worker: Pool };
   /** Whether this is a cell without keys of its own. */
   readonly away: boolean;
 }
 
 /** Opens the keys of a worker: those of security events. It starts without them, since webhooks need none. */
-export async function openSetKeys(parts: SetKeyParts): Promise<KeyStore> {
+export async function openSetKeys(parts: SetKeyServices): Promise<KeyStore> {
   const { config, pools, keyring, clock, log, away } = parts;
   const purpose = "set";
   if (!away) {

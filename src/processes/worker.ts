@@ -51,7 +51,7 @@ import { startWorkers, type Workers } from "#temporal/workers.ts";
 import type { Config } from "#config/config.ts";
 import { workerVersion } from "#config/worker-versioning.ts";
 import { rotationRules } from "#config/rotation-settings.ts";
-import { loadCheckpointMeans, openCheckpointSigner, requestCheckpoints } from "./worker/checkpoints.ts";
+import { loadCheckpointSigning, openCheckpointSigner, requestCheckpoints } from "./worker/checkpoints.ts";
 import { openRotatorPool } from "./rotation.ts";
 import { keyAlgorithms, openSetKeys } from "./signing-keys.ts";
 import { messageOf } from "#runtime/thrown.ts";
@@ -98,7 +98,7 @@ async function connectReplaced(options: WorkerProcessOptions): Promise<ReplacedC
   });
 }
 
-interface WorkerParts {
+interface WorkerServices {
   readonly clock: GuardedClock;
   readonly engine: Engine;
   readonly pool: Pool;
@@ -125,7 +125,17 @@ function guarded<T extends object>(activities: T, clock: GuardedClock): T {
 
 async function runWorkers(
   { config, log, workflowBundle }: WorkerProcessOptions,
-  { clock, engine, pool, rotatorPool, connection, keyring, signingKeys, checkpoints, replays }: WorkerParts,
+  {
+    clock,
+    engine,
+    pool,
+    rotatorPool,
+    connection,
+    keyring,
+    signingKeys,
+    checkpoints,
+    replays,
+  }: WorkerServices,
 ): Promise<Workers> {
   const { attemptFirst, attempt, settle, ...requests } = createDeliverActivities({
     attempts: engine.attempts,
@@ -263,7 +273,7 @@ export async function startWorker(given: WorkerProcessOptions): Promise<WorkerPr
   const { config, log } = options;
   await installTemporalRuntime(log);
   const { keyring } = await loadServiceSecrets(config, randomBytes, machineTimers);
-  const means = await loadCheckpointMeans(config, randomBytes, log);
+  const means = await loadCheckpointSigning(config, randomBytes, log);
   reportUnknownSdk(config, log);
   const stuck = watchWorkflowThreads(config);
   const { databaseUrl: url, databaseConnections: max } = config;

@@ -25,7 +25,7 @@ export interface FollowerRegister {
   /** Reports followers of this hub: new ones, or what they apply. */
   report(followers: readonly FollowerNews[]): Promise<void>;
   /** Reports followers that no longer follow over this hub, `stopped` if they admit no more tokens. */
-  lose(lockKeys: readonly number[], stopped: boolean): Promise<void>;
+  reportLost(lockKeys: readonly number[], stopped: boolean): Promise<void>;
 }
 
 interface ReportOptions {
@@ -124,7 +124,7 @@ export class FollowerReports {
     if (lockKeys.length === 0 || this.#stopped) {
       return;
     }
-    this.#options.upstream.lose(lockKeys, stopped).catch((error: unknown) => {
+    this.#options.upstream.reportLost(lockKeys, stopped).catch((error: unknown) => {
       this.#options.log.debug({ err: error }, "lost followers were not reported");
       this.#options.timers.after(REPORT_AGAIN_MS, () => this.#lose(lockKeys, stopped)).unref();
     });

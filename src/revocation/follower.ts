@@ -307,9 +307,9 @@ export class RevocationFollower {
           answer,
           () => void subscription.close(),
         ),
-      (page) => this.view.gather(page),
+      (page) => this.view.applyPartial(page),
     );
-    const result = this.view.learn(question, news);
+    const result = this.view.applyAnswer(question, news);
     if (result === "standby") {
       throw new Error(STANDBY);
     }
@@ -322,7 +322,7 @@ export class RevocationFollower {
   }
 
   #hear(payload: string): void {
-    if (!this.view.hear(payload)) {
+    if (!this.view.applyNotification(payload)) {
       this.#unexplained = true;
       void this.#ask();
     }
@@ -406,7 +406,7 @@ export class RevocationFollower {
   /** @throws if everything must be read again, over a new connection */
   async #learnFrom(db: Queryable): Promise<void> {
     const question = this.view.ask();
-    const result = this.view.learn(question, await readRevocationNews(db, question.after));
+    const result = this.view.applyAnswer(question, await readRevocationNews(db, question.after));
     if (result === "standby") {
       throw new Error(STANDBY);
     }

@@ -1,6 +1,6 @@
 /** Holds on tenants. Deliveries wait, and the secrets of endpoints do not change, until the tenant is released. */
 import { appendEntry } from "#compliance/append-entry.ts";
-import type { EntrySources } from "#compliance/entry.ts";
+import type { EntryServices } from "#compliance/entry.ts";
 import type { Queryable } from "#database/pool.ts";
 import { postponeMoves } from "#database/repositories/endpoints/endpoint-secrets.ts";
 import { lockTenantHold, setTenantHold } from "#database/repositories/tenants.ts";
@@ -13,7 +13,7 @@ async function record(
   db: Queryable,
   tenantId: string,
   { by, type }: { by: HeldBy; type: "tenant.held" | "tenant.released" },
-  sources: EntrySources,
+  sources: EntryServices,
 ): Promise<void> {
   const { actor, reason, requestId } = by;
   await appendEntry(db, { type, actor, tenant: tenantId, target: tenantId, reason, requestId }, sources);
@@ -24,7 +24,7 @@ export async function holdTenant(
   db: Queryable,
   tenantId: string,
   by: HeldBy,
-  sources: EntrySources,
+  sources: EntryServices,
 ): Promise<void> {
   if (await setTenantHold(db, tenantId, new Date(sources.clock.now()))) {
     await record(db, tenantId, { by, type: "tenant.held" }, sources);
@@ -38,7 +38,7 @@ export async function releaseTenant(
   db: Queryable,
   tenantId: string,
   by: HeldBy,
-  sources: EntrySources,
+  sources: EntryServices,
 ): Promise<void> {
   const heldAt = await lockTenantHold(db, tenantId);
   if (await setTenantHold(db, tenantId, null)) {

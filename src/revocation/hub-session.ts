@@ -79,7 +79,7 @@ class SnapshotLines {
     this.staged = staged;
   }
 
-  take(text: string): void {
+  addChunk(text: string): void {
     this.#hash.update(text);
     const lines = (this.#rest + text).split("\n");
     this.#rest = lines.pop() ?? "";
@@ -211,7 +211,7 @@ export class HubSession {
     // Another hub may have brought them first.
     this.#waiting.forget(chain.state?.sequence ?? 0);
     if (taken.length > 0) {
-      view.take(state, taken);
+      view.applyProven(state, taken);
       options.onApplied();
     }
     return standing;
@@ -236,7 +236,7 @@ export class HubSession {
     if (standing === "behind") {
       // Something must be known to start with, though it may be another primary's.
       if (!view.knowsTime) {
-        view.tell(nowMs, question.sent);
+        view.applyTime(nowMs, question.sent);
       }
       return this.#catchUp();
     }
@@ -248,13 +248,13 @@ export class HubSession {
     if (this.#requested !== "snapshot") {
       this.#requested = undefined;
     }
-    const counts = view.tell(nowMs, question.sent);
+    const counts = view.applyTime(nowMs, question.sent);
     if (!this.#knowsKeys(proof)) {
       return "proved";
     }
     // The lease of an earlier proof would last with the time of a later one.
     if (counts) {
-      view.learn(question, {
+      view.applyAnswer(question, {
         epoch: proof.epoch,
         seq: proof.sequence,
         standby: false,
@@ -352,9 +352,9 @@ export class HubSession {
     }
     const snapshot = this.#snapshot.read(reply);
     if (reply.type === "snapshot") {
-      this.#lines = new SnapshotLines(view.stage());
+      this.#lines = new SnapshotLines(view.stageSnapshot());
     } else {
-      this.#lines?.take(reply.text);
+      this.#lines?.addChunk(reply.text);
     }
     const lines = this.#lines;
     if (snapshot === "malformed" || lines === undefined || lines.staged.size > SNAPSHOT_MAX) {
@@ -376,7 +376,7 @@ export class HubSession {
     }
     chain.begin(snapshot);
     this.#waiting.forget(snapshot.sequence);
-    view.adopt(snapshot, lines.staged);
+    view.commitSnapshot(snapshot, lines.staged);
     options.onApplied();
     return "none";
   }

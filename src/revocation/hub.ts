@@ -200,7 +200,7 @@ export class Hub {
   }
 
   /** Relays a revocation at its commit. */
-  hear(line: string, state: Attestation): void {
+  relay(line: string, state: Attestation): void {
     const before = this.#sequence;
     this.#keep([line]);
     const text = JSON.stringify({ type: "line", line, ...state } satisfies Reply);

@@ -305,7 +305,7 @@ export class ParentHubs implements Upstream {
     await Promise.resolve();
   }
 
-  async lose(lockKeys: readonly number[], stopped: boolean): Promise<void> {
+  async reportLost(lockKeys: readonly number[], stopped: boolean): Promise<void> {
     for (const parent of this.#parents) {
       parent.lose(lockKeys, stopped);
     }

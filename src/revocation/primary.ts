@@ -144,7 +144,7 @@ export class Primary implements Upstream {
     await this.#over(async (db) => await reportFollowers(db, identity.lockKey, rows));
   }
 
-  async lose(lockKeys: readonly number[], stopped: boolean): Promise<void> {
+  async reportLost(lockKeys: readonly number[], stopped: boolean): Promise<void> {
     const { lockKey: hub } = this.#options.identity;
     await this.#over(async (db) => await loseFollowers(db, { hub, lockKeys, stopped }));
   }

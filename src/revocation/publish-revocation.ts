@@ -2,7 +2,7 @@
  * Publishes revocations, their lifting, and changes of a tenant's policy: all in one sequence. Every process that admits
  * tokens is notified when the transaction commits.
  */
-import { encodeEntry, type EntrySources } from "#compliance/entry.ts";
+import { encodeEntry, type EntryServices } from "#compliance/entry.ts";
 import type { Actor } from "#compliance/entry-types.ts";
 import type { Queryable } from "#database/pool.ts";
 import {
@@ -75,7 +75,7 @@ export function revocationOf(row: RevocationRow): Revocation {
 export async function publishRevocation(
   db: Queryable,
   revocation: NewRevocation,
-  sources: EntrySources,
+  sources: EntryServices,
 ): Promise<Revocation> {
   const { kind, target, tenant, actor, reason, requestId, disabledNow = false } = revocation;
   const id = newId("revocation", sources.clock.now(), sources.randomBytes);
@@ -118,7 +118,7 @@ export async function liftRevocation(
   db: Queryable,
   tenantId: string,
   { actor, reason, requestId }: Pick<NewRevocation, "actor" | "reason" | "requestId">,
-  sources: EntrySources,
+  sources: EntryServices,
 ): Promise<Published> {
   const id = newId("revocation", sources.clock.now(), sources.randomBytes);
   const entry = encodeEntry(
@@ -140,7 +140,7 @@ export async function liftRevocation(
 export async function publishPolicyChange(
   db: Queryable,
   { tenantId, actor }: { readonly tenantId: string; readonly actor: Actor },
-  sources: EntrySources,
+  sources: EntryServices,
 ): Promise<Published> {
   const id = newId("revocation", sources.clock.now(), sources.randomBytes);
   return {

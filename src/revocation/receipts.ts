@@ -1,6 +1,6 @@
 /** Waits for the receipts of revocations and records them (security decisions D). */
 import { STRICT_BOUND_MS } from "#config/revocation.ts";
-import { encodeEntry, type EntrySources } from "#compliance/entry.ts";
+import { encodeEntry, type EntryServices } from "#compliance/entry.ts";
 import type { Pool } from "#database/pool.ts";
 import {
   type FollowerStanding,
@@ -29,11 +29,11 @@ export interface Receipts {
 }
 
 /** Services of the routes that revoke. */
-export interface RevocationServices extends EntrySources {
+export interface RevocationServices extends EntryServices {
   readonly receipts: Receipts;
 }
 
-export interface ReceiptOptions extends EntrySources {
+export interface ReceiptOptions extends EntryServices {
   /** Role signet_issuer. */
   readonly pool: Pool;
   /** Region of this process; undefined if unknown. Then `region` waits for processes whose region is unknown, too. */

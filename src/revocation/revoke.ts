@@ -1,5 +1,5 @@
 /** Emergency revocation of a credential, a principal or a tenant: disabled, and published at once. */
-import type { EntrySources } from "#compliance/entry.ts";
+import type { EntryServices } from "#compliance/entry.ts";
 import type { Queryable } from "#database/pool.ts";
 import { type Revocable, takeOutOfUse } from "#database/repositories/tokens/revocable.ts";
 import { found } from "#domain/errors.ts";
@@ -22,7 +22,7 @@ export async function revoke(
   db: Queryable,
   target: Revocable,
   by: RevokedBy,
-  sources: EntrySources,
+  sources: EntryServices,
 ): Promise<Revocation> {
   const taken = found(await takeOutOfUse(db, target, new Date(sources.clock.now())), target.noun);
   const { id, tenantId, changed } = taken;

@@ -191,7 +191,7 @@ export class RevocationView {
    *
    * @returns false if a later answer has come before
    */
-  tell(nowMs: number, { monotonic: askedAt }: Moment): boolean {
+  applyTime(nowMs: number, { monotonic: askedAt }: Moment): boolean {
     const counts = this.#options.time.learn(nowMs, askedAt);
     // Noted before any token is admitted by it.
     this.#earliest.now();
@@ -204,11 +204,11 @@ export class RevocationView {
   }
 
   /** Applies an answer. Entries are only added: a database that lost a revocation does not lift it. */
-  learn({ after, known, sent }: Question, news: RevocationNews): NewsResult {
+  applyAnswer({ after, known, sent }: Question, news: RevocationNews): NewsResult {
     if (news.standby) {
       return "standby";
     }
-    this.gather(news.revocations);
+    this.applyPartial(news.revocations);
     const whole = after === 0;
     const other = known.epoch !== undefined && (news.epoch !== known.epoch || news.seq < known.sequence);
     if (!whole && (other || news.epoch !== this.#epoch)) {
@@ -219,7 +219,7 @@ export class RevocationView {
     this.#sequence = whole ? news.seq : Math.max(this.#sequence, news.seq);
     this.#applied = whole ? this.#sequence : Math.max(this.#applied, this.#sequence);
     this.#epoch = news.epoch;
-    this.tell(news.nowMs, sent);
+    this.applyTime(news.nowMs, sent);
     this.#lease.renew(sent);
     return other ? "replaced" : "current";
   }
@@ -230,7 +230,7 @@ export class RevocationView {
    *
    * @returns false if an answer is needed to explain the notification
    */
-  hear(payload: string): boolean {
+  applyNotification(payload: string): boolean {
     const [number = "", kind = "", target = ""] = payload.split(":");
     const sequence = Number(number);
     if (sequence <= this.#sequence) {
@@ -257,35 +257,35 @@ export class RevocationView {
    * Applies revocations that are known to be all between this view's state and another one. Does not renew the lease:
    * that they are recent is proved otherwise.
    */
-  take(
+  applyProven(
     { epoch, sequence }: { readonly epoch: string; readonly sequence: number },
     revocations: readonly FollowedRevocation[],
   ): void {
-    this.gather(revocations);
+    this.applyPartial(revocations);
     this.#epoch = epoch;
     this.#sequence = Math.max(this.#sequence, sequence);
     this.#applied = this.#sequence;
   }
 
   /** Applies revocations that are a part of what is being read. That proves nothing. */
-  gather(revocations: readonly FollowedRevocation[]): void {
+  applyPartial(revocations: readonly FollowedRevocation[]): void {
     for (const revocation of revocations) {
       this.#take(revocation);
     }
   }
 
-  /** Begins to collect revocations that do not count before {@link adopt}. */
-  stage(): StagedRevocations {
+  /** Begins to collect revocations that do not count before {@link commitSnapshot}. */
+  stageSnapshot(): StagedRevocations {
     return new StagedRevocations();
   }
 
   /** Applies staged revocations, known to be all live ones of a state. Does not renew the lease. */
-  adopt(
+  commitSnapshot(
     { epoch, sequence }: { readonly epoch: string; readonly sequence: number },
     staged: StagedRevocations,
   ): void {
     this.#denied.absorb(staged.denied);
-    this.gather(staged.tenants);
+    this.applyPartial(staged.tenants);
     this.#epoch = epoch;
     this.#sequence = sequence;
     this.#applied = sequence;

@@ -15,7 +15,7 @@ import {
 import { transaction } from "#database/transaction.ts";
 import type { OwnEventType } from "#domain/own-event-types.ts";
 import { CAEP_EVENTS } from "#domain/security-events.ts";
-import { type OwnEventSources, publishOwnEvent } from "./ingest/own-event.ts";
+import { type OwnEventServices, publishOwnEvent } from "./ingest/own-event.ts";
 import {
   caepMembers,
   type ChangedBy,
@@ -71,7 +71,7 @@ const TOLD: Readonly<Record<string, Told>> = {
   },
 };
 
-export interface NoticeOptions extends OwnEventSources {
+export interface NoticeOptions extends OwnEventServices {
   /** Role signet_operator. */
   readonly pool: Pool;
   /** Whether to store an event only if an endpoint takes it: true in every cell but the home cell. */

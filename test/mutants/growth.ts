@@ -135,8 +135,8 @@ export const GROWTH: readonly Mutant[] = [
     name: "usage-page-ends-early",
     breaks: "Pages of usage have the rows of the whole list (docs/operations.md)",
     file: "src/database/repositories/webhooks/delivery-counts.ts",
-    find: "row.tenantId > afterTenant || row.day > afterDay",
-    replace: "row.tenantId > afterTenant",
+    find: "row.tenant_id > afterTenant || row.day > afterDay",
+    replace: "row.tenant_id > afterTenant",
     caughtBy: "test/integration/admin/usage.test.ts",
   },
   {

@@ -101,7 +101,7 @@ export async function openHub({ url }: { readonly url: string }, log: Logger): P
       version: "1",
       leaseMs: HUB_LEASE_MS,
     },
-    onLine: (line, state) => hub?.hear(line, state),
+    onLine: (line, state) => hub?.relay(line, state),
     timers: machineTimers,
     log,
   });

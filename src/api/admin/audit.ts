@@ -17,7 +17,7 @@ import {
   sendCheckpoint,
 } from "../compliance-reads.ts";
 import { Closed, Formed, Id, Page, PageQuery } from "#http/common.ts";
-import { Entry, presentEntryWithBytes } from "../schemas/compliance.ts";
+import { Entry, toEntryWithBytes } from "../schemas/compliance.ts";
 import { operation } from "../openapi/operation.ts";
 import type { SignetServer } from "#http/types.ts";
 import { breakOffUnlessAdmitted } from "#http/while-admitted.ts";
@@ -82,7 +82,7 @@ function registerMember(server: SignetServer, auditPool: Pool): void {
       summary: "Read an entry of the compliance log",
       description: "Includes the bytes that the leaf hash covers.",
     }),
-    async ({ params }) => presentEntryWithBytes(await requireEntry(auditPool, Number(params.idx), undefined)),
+    async ({ params }) => toEntryWithBytes(await requireEntry(auditPool, Number(params.idx), undefined)),
   );
 }
 

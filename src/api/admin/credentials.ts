@@ -11,8 +11,8 @@ import { Id, IdempotencyHeaders, IdParams, Nullable, Resource } from "#http/comm
 import {
   Credential,
   CredentialParams,
-  presentCredential,
-  presentVersions,
+  toCredential,
+  toSecretVersions,
   SECRET_SHOWN,
   SecretVersions,
 } from "../schemas/credentials.ts";
@@ -40,8 +40,8 @@ const CredentialWithVersions = Resource("CredentialDetails", {
   ...SecretVersions,
 });
 
-function presentForOperator(row: VersionedCredentialRow, nowMs: number) {
-  return { ...presentCredential(row, nowMs), tenant_id: row.tenant_id, version: row.version };
+function toOperatorCredential(row: VersionedCredentialRow, nowMs: number) {
+  return { ...toCredential(row, nowMs), tenant_id: row.tenant_id, version: row.version };
 }
 
 export function registerCredentialRoutes(server: SignetServer, services: AdminServices): void {
@@ -93,7 +93,7 @@ export function registerCredentialRoutes(server: SignetServer, services: AdminSe
         };
         return {
           answer: {
-            ...presentForOperator(row, clock.now()),
+            ...toOperatorCredential(row, clock.now()),
             ...(clientSecret === undefined ? {} : { client_secret: clientSecret }),
           },
           entry: { tenant: principal.tenant_id, target: id, details },
@@ -116,7 +116,7 @@ function registerReading(server: SignetServer, { pool, rotationRules: rules, clo
     schema: CredentialWithVersions,
     findParent: async (id) => await findPrincipal(pool, id),
     list: async (id, page) =>
-      (await listPrincipalCredentials(pool, id, page)).map((row) => presentForOperator(row, clock.now())),
+      (await listPrincipalCredentials(pool, id, page)).map((row) => toOperatorCredential(row, clock.now())),
     find: async (id) => {
       const row = await findCredential(pool, id);
       return row && { row, versions: await listVersions(pool, row.id) };
@@ -125,8 +125,8 @@ function registerReading(server: SignetServer, { pool, rotationRules: rules, clo
     present: ({ row, versions }) => {
       const nowMs = clock.now();
       return {
-        ...presentForOperator(row, nowMs),
-        versions: presentVersions(versions, row, { rules, nowMs }),
+        ...toOperatorCredential(row, nowMs),
+        versions: toSecretVersions(versions, row, { rules, nowMs }),
       };
     },
   });

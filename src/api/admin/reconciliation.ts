@@ -59,7 +59,7 @@ const Reconciliation = Resource("Reconciliation", {
   }),
 });
 
-function presentBalance({ dead, ...others }: Balance): Static<typeof Numbers> {
+function toNumbers({ dead, ...others }: Balance): Static<typeof Numbers> {
   return { ...others, dead_lettered: dead };
 }
 
@@ -128,7 +128,7 @@ async function reconcile(
     const shown = balances.filter((balance) => tenantId !== null || !addsUp(balance)).slice(0, ROWS_MAX);
     const data: Static<typeof Row>[] = [];
     for (const balance of shown) {
-      data.push(await presentRow(db, balance));
+      data.push(await toReconciliationRow(db, balance));
     }
     const [first = new Date(0)] = hours;
     const last = hours.at(-1) ?? first;
@@ -144,7 +144,7 @@ async function reconcile(
   });
 }
 
-async function presentRow(db: PoolClient, balance: HourBalance): Promise<Static<typeof Row>> {
+async function toReconciliationRow(db: PoolClient, balance: HourBalance): Promise<Static<typeof Row>> {
   const { tenant_id: tenantId, hour, counted, stored } = balance;
   const complete = addsUp(balance);
   const incomplete = complete ? [] : await findIncompleteEvents(db, balance, EVENTS_MAX);
@@ -152,8 +152,8 @@ async function presentRow(db: PoolClient, balance: HourBalance): Promise<Static<
     tenant_id: tenantId,
     hour: hour.toISOString(),
     adds_up: complete,
-    counted: presentBalance(counted),
-    stored: presentBalance(stored),
+    counted: toNumbers(counted),
+    stored: toNumbers(stored),
     incomplete_events: [...incomplete],
   };
 }

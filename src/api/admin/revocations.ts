@@ -16,8 +16,8 @@ import { CredentialParams } from "../schemas/credentials.ts";
 import {
   LeakReceipt,
   LeakTarget,
-  presentLeak,
-  presentRevocation,
+  toLeak,
+  toRevocation,
   RevocationQuery,
   RevocationReceipt,
   RevocationRequest,
@@ -78,7 +78,7 @@ function registerStateRevocation(
         pool,
         async (db) => await revoke(db, { noun, id, tenantId: null }, by, revocation),
       );
-      return await presentRevocation(revoked, revocation.receipts, wait);
+      return await toRevocation(revoked, revocation.receipts, wait);
     },
   );
 }
@@ -170,7 +170,7 @@ function registerLeakRevocation(server: SignetServer, services: AdminServices): 
       const by = { actor: operatorActor(operator.id), reason, requestId, hold: scope === "tenant" };
       const { leak, revocations } = await revokeAny(services, recognizeLeak(target, kind), by);
       const { receipts } = services.revocation;
-      return await presentLeak(leak, revocations, { receipts, wait, nowMs: services.clock.now() });
+      return await toLeak(leak, revocations, { receipts, wait, nowMs: services.clock.now() });
     },
   );
 }

@@ -15,7 +15,7 @@ import type { Logger } from "#observability/logger.ts";
 import type { ReadAudit } from "#tokens/operators/read-audit.ts";
 import type { KeyAlgorithms } from "#tokens/signing-keys/rotate.ts";
 import type { RevocationServices } from "#revocation/receipts.ts";
-import type { OwnEventSources } from "#webhooks/ingest/own-event.ts";
+import type { OwnEventServices } from "#webhooks/ingest/own-event.ts";
 import type { LimitDefaults } from "#config/tenant-limits.ts";
 import type { CommitChange } from "./audited.ts";
 import type { OperatorAccess } from "./operator-guard.ts";
@@ -65,7 +65,7 @@ export interface AdminServices {
   readonly readAudit: ReadAudit;
   readonly pepper: Pepper;
   /** Publishes revocations and waits for their receipts. */
-  readonly revocation: RevocationServices & OwnEventSources;
+  readonly revocation: RevocationServices & OwnEventServices;
   readonly rotationRules: RotationRules;
   /** Default limits of tenants. */
   readonly limitDefaults: LimitDefaults;

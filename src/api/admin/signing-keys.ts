@@ -8,7 +8,7 @@ import { statesAt } from "#tokens/signing-keys/lifecycle.ts";
 import { revokeSigningKey } from "#tokens/signing-keys/revoke.ts";
 import { advanceRotation } from "#tokens/signing-keys/rotate.ts";
 import { Body, Closed, Formed, Nullable, OneOf, Page, Resource, TextLine, Timestamp } from "#http/common.ts";
-import { presentRevocation, RevocationReceipt } from "../schemas/revocations.ts";
+import { toRevocation, RevocationReceipt } from "../schemas/revocations.ts";
 import { operation } from "../openapi/operation.ts";
 import type { SignetServer } from "#http/types.ts";
 import { authorOf } from "./author.ts";
@@ -53,7 +53,7 @@ const KeyRotation = Body("KeyRotation", {
 });
 
 /** Returns the wire form of keys with their states at `nowMs`, even if the schedule has not stored them yet. */
-function presentKeys(rows: readonly SigningKeyRow[], nowMs: number) {
+function toKeyList(rows: readonly SigningKeyRow[], nowMs: number) {
   const states = KEY_PURPOSES.map((purpose) =>
     statesAt(
       rows
@@ -96,7 +96,7 @@ export function registerSigningKeyRoutes(server: SignetServer, services: AdminSe
       response: { 200: SigningKeyPage },
     }),
     async () => ({
-      data: presentKeys(await listSigningKeys(pool, SHOWN_MAX), clock.now()),
+      data: toKeyList(await listSigningKeys(pool, SHOWN_MAX), clock.now()),
       next_cursor: null,
     }),
   );
@@ -118,7 +118,7 @@ export function registerSigningKeyRoutes(server: SignetServer, services: AdminSe
     async (request) => {
       const { purpose = "access", reason } = request.body;
       const next = await advanceRotation(services, purpose, { ...authorOf(request), reason });
-      return presentKeys([next], clock.now())[0];
+      return toKeyList([next], clock.now())[0];
     },
   );
 
@@ -145,8 +145,8 @@ export function registerSigningKeyRoutes(server: SignetServer, services: AdminSe
         reason: request.body.reason,
       });
       return {
-        ...(presentKeys([key], clock.now())[0] as ReturnType<typeof presentKeys>[number]),
-        ...(await presentRevocation(revocation, services.revocation.receipts)),
+        ...(toKeyList([key], clock.now())[0] as ReturnType<typeof toKeyList>[number]),
+        ...(await toRevocation(revocation, services.revocation.receipts)),
       };
     },
   );

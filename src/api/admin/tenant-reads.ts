@@ -46,7 +46,7 @@ import {
   toAttempt,
   toDeadLetterGroup,
 } from "../schemas/deliveries.ts";
-import { Health, presentHealth } from "../schemas/endpoints.ts";
+import { Health, toHealth } from "../schemas/endpoints.ts";
 import { toReplay, ReplayJob } from "../schemas/replays.ts";
 import type { AdminServices } from "./services.ts";
 import { shownUrl } from "./why/explanation.ts";
@@ -95,7 +95,7 @@ interface ReadEndpoint {
   readonly slowUntil: Date | undefined;
 }
 
-function presentEndpoint({ row, activity, slowUntil }: ReadEndpoint) {
+function toEndpoint({ row, activity, slowUntil }: ReadEndpoint) {
   return {
     id: row.id,
     tenant_id: row.tenantId,
@@ -105,7 +105,7 @@ function presentEndpoint({ row, activity, slowUntil }: ReadEndpoint) {
     state: row.state as (typeof ENDPOINT_STATES)[number],
     disabled_reason: row.disabledReason,
     rate_limit: row.rateLimit,
-    health: presentHealth(row.state, activity),
+    health: toHealth(row.state, activity),
     slow_until: slowUntil?.toISOString() ?? null,
     verification: {
       attempts: row.verificationAttempts,
@@ -123,16 +123,14 @@ async function withActivity(
   db: Queryable,
   { pool, clock }: TenantReadServices,
   { tenantId, rows }: { readonly tenantId: string; readonly rows: readonly Endpoint[] },
-): Promise<ReturnType<typeof presentEndpoint>[]> {
+): Promise<ReturnType<typeof toEndpoint>[]> {
   const now = new Date(clock.now());
   const endpointIds = rows.map(({ id }) => id);
   const activity = await findActivity(db, { tenantId, endpointIds, now });
   const slow = await findSlow(pool, endpointIds, now);
   return rows.flatMap((row) => {
     const found = activity.get(row.id);
-    return found === undefined
-      ? []
-      : [presentEndpoint({ row, activity: found, slowUntil: slow.get(row.id) })];
+    return found === undefined ? [] : [toEndpoint({ row, activity: found, slowUntil: slow.get(row.id) })];
   });
 }
 

@@ -13,7 +13,7 @@ import {
   sendCheckpoint,
 } from "../compliance-reads.ts";
 import { Closed, Page, PageQuery } from "#http/common.ts";
-import { Entry, presentEntryWithBytes } from "../schemas/compliance.ts";
+import { Entry, toEntryWithBytes } from "../schemas/compliance.ts";
 import { operation } from "../openapi/operation.ts";
 import type { SignetServer } from "#http/types.ts";
 
@@ -76,7 +76,7 @@ function registerEntries(server: SignetServer, read: Read): void {
       },
     }),
     async ({ identity: { tenantId }, params }) =>
-      presentEntryWithBytes(
+      toEntryWithBytes(
         await read(tenantId, async (db) => await requireEntry(db, Number(params.idx), tenantId)),
       ),
   );

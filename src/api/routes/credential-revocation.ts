@@ -12,8 +12,8 @@ import { CredentialParams } from "../schemas/credentials.ts";
 import {
   LeakReceipt,
   LeakTarget,
-  presentLeak,
-  presentRevocation,
+  toLeak,
+  toRevocation,
   RevocationQuery,
   RevocationReceipt,
   RevocationRequest,
@@ -55,7 +55,7 @@ export function registerCredentialRevocation(
         tenantId,
         async (db) => await revoke(db, { noun: "credential", id, tenantId }, by, services),
       );
-      return await presentRevocation(revocation, services.receipts, wait);
+      return await toRevocation(revocation, services.receipts, wait);
     },
   );
 }
@@ -110,7 +110,7 @@ export function registerLeakRevocation(
         }
         return { leak, revocations: await revokeLeak(db, leak, by, revocation) };
       });
-      return await presentLeak(leak, revocations, {
+      return await toLeak(leak, revocations, {
         receipts: revocation.receipts,
         wait,
         nowMs: revocation.clock.now(),

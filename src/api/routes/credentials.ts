@@ -15,8 +15,8 @@ import { Body, Closed, Id, IdempotencyHeaders, Nullable, Page, PageQuery, Resour
 import {
   Credential,
   CredentialParams,
-  presentCredential,
-  presentVersions,
+  toCredential,
+  toSecretVersions,
   SECRET_SHOWN,
   SecretVersions,
 } from "../schemas/credentials.ts";
@@ -90,7 +90,7 @@ export function registerCredentialRoutes(server: SignetServer, services: TenantC
         },
         services,
         ({ row, clientSecret }) => ({
-          ...presentCredential(row, services.clock.now()),
+          ...toCredential(row, services.clock.now()),
           version: row.version,
           ...(clientSecret === undefined ? {} : { client_secret: clientSecret }),
         }),
@@ -125,7 +125,7 @@ function registerReading(server: SignetServer, { pool, rules, clock }: TenantCre
         listTenantCredentials(client, tenantId, page),
       );
       return toPage(
-        rows.map((row) => presentCredential(row, clock.now())),
+        rows.map((row) => toCredential(row, clock.now())),
         page,
       );
     },
@@ -149,8 +149,8 @@ function registerReading(server: SignetServer, { pool, rules, clock }: TenantCre
       await tenantTransaction(pool, tenantId, async (client) => {
         const row = found(await findTenantCredential(client, tenantId, id), "credential");
         const nowMs = clock.now();
-        const versions = presentVersions(await listVersions(client, row.id), row, { rules, nowMs });
-        return { ...presentCredential(row, nowMs), versions };
+        const versions = toSecretVersions(await listVersions(client, row.id), row, { rules, nowMs });
+        return { ...toCredential(row, nowMs), versions };
       }),
   );
 }

@@ -14,8 +14,8 @@ import { answerOnce, repeatableRequest } from "#http/repeatable.ts";
 import { IdempotencyHeaders, IdParams } from "#http/common.ts";
 import {
   EndpointSecrets,
-  presentSecrets,
-  presentVersion,
+  toEndpointSecrets,
+  toSecretVersion,
   RotatedEndpointSecret,
   SecretRotation,
   SecretSettings,
@@ -59,7 +59,7 @@ function registerReading(server: SignetServer, services: EndpointSecretRouteServ
     }),
     async ({ identity: { tenantId }, params: { id } }) =>
       await tenantTransaction(api, tenantId, async (db) =>
-        presentSecrets(await secretsOf(db, { tenantId, id }, clock.now())),
+        toEndpointSecrets(await secretsOf(db, { tenantId, id }, clock.now())),
       ),
   );
 }
@@ -93,7 +93,7 @@ function registerSettings(server: SignetServer, services: EndpointSecretRouteSer
       return await tenantTransaction(api, tenantId, async (db) => {
         const change = { signing, rotationDays, recipient };
         await changeSecretSettings(db, place, change, { by: callerOf(request), services });
-        return presentSecrets(await secretsOf(db, place, clock.now()));
+        return toEndpointSecrets(await secretsOf(db, place, clock.now()));
       });
     },
   );
@@ -138,7 +138,7 @@ function registerRotation(server: SignetServer, services: EndpointSecretRouteSer
           await answerOnce(db, repeatable, services, async () => {
             const rotated = await rotateSecret(db, place, rotation, { by: callerOf(request), services });
             const { version, secret } = rotated;
-            return { endpoint_id: params.id, ...presentVersion(version, undefined), secret };
+            return { endpoint_id: params.id, ...toSecretVersion(version, undefined), secret };
           }),
       );
       if (replayed) {
@@ -170,7 +170,7 @@ function registerActivation(server: SignetServer, services: EndpointSecretRouteS
       const { tenantId } = request.identity;
       const place = { tenantId, id: request.params.id };
       return await tenantTransaction(api, tenantId, async (db) =>
-        presentSecrets(await activateSecret(db, place, { by: callerOf(request), services })),
+        toEndpointSecrets(await activateSecret(db, place, { by: callerOf(request), services })),
       );
     },
   );

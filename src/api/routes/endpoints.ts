@@ -19,7 +19,7 @@ import {
   NewEndpoint,
   RegisteredEndpoint,
   TestEvent,
-  wireEndpoint,
+  toEndpointJson,
 } from "../schemas/endpoints.ts";
 import { Delivery, toDelivery } from "../schemas/deliveries.ts";
 import { EVENT_DATA_DEPTH } from "../schemas/events.ts";
@@ -46,7 +46,7 @@ async function sendEndpoint(
 ): Promise<void> {
   const { id, tenantId } = endpoint;
   const activity = await endpoints.activity(tenantId, [id]);
-  return await sendRaw(reply, status, wireEndpoint(endpoint, activity.get(id) as ReportedActivity, secret));
+  return await sendRaw(reply, status, toEndpointJson(endpoint, activity.get(id) as ReportedActivity, secret));
 }
 
 function registerRegistration(server: SignetServer, endpoints: EndpointService): void {
@@ -136,7 +136,7 @@ function registerReads(server: SignetServer, endpoints: EndpointService): void {
         data.map(({ id }) => id),
       );
       const items = data.map((endpoint) =>
-        wireEndpoint(endpoint, activity.get(endpoint.id) as ReportedActivity),
+        toEndpointJson(endpoint, activity.get(endpoint.id) as ReportedActivity),
       );
       return await sendRaw(reply, 200, rawPage(items, next));
     },

@@ -2,7 +2,7 @@
 import type { GradeService } from "#webhooks/grader/grade-service.ts";
 import { readPage, toPage } from "../pagination.ts";
 import { Closed, IdParams, Page, PageQuery } from "#http/common.ts";
-import { Grade, GradeParams, GradeSummary, presentGrade, presentGradeSummary } from "../schemas/grades.ts";
+import { Grade, GradeParams, GradeSummary, toGradeReport, toGradeSummary } from "../schemas/grades.ts";
 import { operation } from "../openapi/operation.ts";
 import type { SignetServer } from "#http/types.ts";
 
@@ -23,7 +23,7 @@ export function registerGradeRoutes(server: SignetServer, grades: GradeService):
     }),
     async ({ identity, params }, reply) => {
       const grade = await grades.start(identity.tenantId, params.id);
-      return await reply.code(202).send(presentGrade(grade));
+      return await reply.code(202).send(toGradeReport(grade));
     },
   );
 
@@ -44,7 +44,7 @@ export function registerGradeRoutes(server: SignetServer, grades: GradeService):
       const page = readPage(request);
       const { identity, params } = request;
       const rows = await grades.list(identity.tenantId, params.id, { ...page, limit: page.limit + 1 });
-      return toPage(rows.map(presentGradeSummary), page);
+      return toPage(rows.map(toGradeSummary), page);
     },
   );
 
@@ -61,6 +61,6 @@ export function registerGradeRoutes(server: SignetServer, grades: GradeService):
       response: { 200: Grade },
     }),
     async ({ identity, params }) =>
-      presentGrade(await grades.find(identity.tenantId, params.id, params.grade_id)),
+      toGradeReport(await grades.find(identity.tenantId, params.id, params.grade_id)),
   );
 }

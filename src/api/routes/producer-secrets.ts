@@ -33,7 +33,7 @@ import {
   TextLine,
   Timestamp,
 } from "#http/common.ts";
-import { Credential, presentCredential } from "../schemas/credentials.ts";
+import { Credential, toCredential } from "../schemas/credentials.ts";
 import type { Receipts } from "#revocation/receipts.ts";
 import { operation } from "../openapi/operation.ts";
 import type { SignetServer } from "#http/types.ts";
@@ -221,7 +221,7 @@ function registerRequirement(server: SignetServer, services: ProducerSecretRoute
       if (change !== undefined) {
         await receipts.of(change);
       }
-      return presentCredential({ ...row, signature_required: required }, clock.now());
+      return toCredential({ ...row, signature_required: required }, clock.now());
     },
   );
 }

@@ -180,7 +180,7 @@ async function permitPublishAny(
   await notePlatformPublishing({ principalId, credentialId, tenantId, requestId });
 }
 
-function wireEvent({ id, type, createdAt, deliveries }: Accepted): WireEvent {
+function toAcceptedEvent({ id, type, createdAt, deliveries }: Accepted): WireEvent {
   return { id, type, created_at: createdAt.toISOString(), deliveries };
 }
 
@@ -239,7 +239,7 @@ class Publisher {
     const bodyHash = key === undefined ? undefined : hash(canonical(read.event));
     const accepted = await this.#accept(prepared, key, bodyHash);
     publishRefusals.note(this.#caller.identity.tenantId, [accepted]);
-    return { answer: wireEvent(accepted), knownBy: accepted.knownBy };
+    return { answer: toAcceptedEvent(accepted), knownBy: accepted.knownBy };
   }
 
   /** @throws SignetError if the caller may not publish for the named tenant */
@@ -316,7 +316,7 @@ class Publisher {
       items: [...led, ...rest].map((outcome, index) =>
         outcome instanceof SignetError
           ? { index, error: itemError(outcome) }
-          : { index, ...wireEvent(outcome), ...(outcome.knownBy === "id" ? { replayed: true } : {}) },
+          : { index, ...toAcceptedEvent(outcome), ...(outcome.knownBy === "id" ? { replayed: true } : {}) },
       ),
       knownBy: leader instanceof SignetError || leader?.knownBy === "id" ? undefined : leader?.knownBy,
     };

@@ -17,9 +17,9 @@ import {
   NewMissingReplay,
   NewRecovery,
   NewReplay,
-  presentCount,
+  toReplayCount,
   toReplayItem,
-  presentOutcomes,
+  toOutcomes,
   toReplay,
   RECOVERED_STATES,
   ReplayCount,
@@ -52,7 +52,7 @@ async function carryOut(
   reply: FastifyReply,
   replay: ReplayRequest & { readonly dryRun: boolean },
   services: ReplayRouteServices,
-): Promise<ReturnType<typeof presentCount | typeof toReplay>> {
+): Promise<ReturnType<typeof toReplayCount | typeof toReplay>> {
   const { tenantId, principalId } = request.identity;
   const { service } = services;
   const repeatable = repeatableRequest(request, tenantId, principalId);
@@ -76,7 +76,7 @@ async function carryOut(
     reply.header("idempotent-replayed", "true");
   }
   reply.code("job" in answer ? 202 : 200);
-  return "job" in answer ? answer.job : presentCount(answer);
+  return "job" in answer ? answer.job : toReplayCount(answer);
 }
 
 function selectionOf({ ids, filter }: NewReplay): DeadLetterSelection {
@@ -279,7 +279,7 @@ function registerReads(server: SignetServer, replays: ReplayService): void {
       params: IdParams("replay"),
       response: { 200: ReplayOutcomes },
     }),
-    async ({ identity, params }) => presentOutcomes(await replays.outcomes(identity.tenantId, params.id)),
+    async ({ identity, params }) => toOutcomes(await replays.outcomes(identity.tenantId, params.id)),
   );
   registerItems(server, replays);
 }

@@ -12,7 +12,7 @@ import {
   NO_STORE,
   OptionalStreamQuery,
   POLL,
-  presentStream,
+  toStream,
   PUSH,
   SameStreamQuery,
   SSF_BODY_MAX,
@@ -63,7 +63,7 @@ function changesOf({ delivery, events_requested: events, description }: Given): 
 
 /** Rejects members that the transmitter supplies and that differ (SSF 1.0 section 8.1.1.3). */
 function requireSame(given: Static<typeof StreamChange>, current: StreamRow, publicUrl: string): void {
-  const shown = presentStream(current, publicUrl);
+  const shown = toStream(current, publicUrl);
   const names = [
     "iss",
     "aud",
@@ -128,7 +128,7 @@ function registerStreams(server: SignetServer, { streams, publicUrl }: StreamRou
       const { identity, body } = request;
       const stream = await streams.create(identity.tenantId, settingsOf(body), callerOf(request));
       reply.code(201).headers(NO_STORE);
-      return presentStream(stream, publicUrl);
+      return toStream(stream, publicUrl);
     },
   );
 
@@ -159,8 +159,8 @@ function registerStreams(server: SignetServer, { streams, publicUrl }: StreamRou
       const { stream_id: id } = query;
       reply.headers(NO_STORE);
       return id === undefined
-        ? (await streams.list(identity.tenantId)).map((stream) => presentStream(stream, publicUrl))
-        : presentStream(await streams.find(identity.tenantId, id), publicUrl);
+        ? (await streams.list(identity.tenantId)).map((stream) => toStream(stream, publicUrl))
+        : toStream(await streams.find(identity.tenantId, id), publicUrl);
     },
   );
 }
@@ -201,7 +201,7 @@ function registerChanges(server: SignetServer, { streams, publicUrl }: StreamRou
       const changes = change(body, changesOf(body));
       const stream = await streams.update(identity.tenantId, streamOf(request), changes, callerOf(request));
       reply.headers(NO_STORE);
-      return presentStream(stream, publicUrl);
+      return toStream(stream, publicUrl);
     },
   );
 
@@ -228,7 +228,7 @@ function registerChanges(server: SignetServer, { streams, publicUrl }: StreamRou
       const changes = change(body, settingsOf(body));
       const stream = await streams.update(identity.tenantId, streamOf(request), changes, callerOf(request));
       reply.headers(NO_STORE);
-      return presentStream(stream, publicUrl);
+      return toStream(stream, publicUrl);
     },
   );
 }

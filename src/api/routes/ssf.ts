@@ -16,7 +16,7 @@ import {
   PollAnswer,
   PollParams,
   PollRequest,
-  presentStatus,
+  toStreamStatus,
   PUSH,
   RemovedSubject,
   SameStreamQuery,
@@ -111,7 +111,7 @@ function registerStatus(server: SignetServer, streams: StreamService): void {
     }),
     async ({ identity, query }, reply) => {
       reply.headers(NO_STORE);
-      return presentStatus(await streams.find(identity.tenantId, query.stream_id));
+      return toStreamStatus(await streams.find(identity.tenantId, query.stream_id));
     },
   );
 
@@ -137,7 +137,7 @@ function registerStatus(server: SignetServer, streams: StreamService): void {
       const wanted = { status: body.status, reason: body.reason ?? null };
       const stream = await streams.setStatus(identity.tenantId, streamOf(request), wanted, callerOf(request));
       reply.headers(NO_STORE);
-      return presentStatus(stream);
+      return toStreamStatus(stream);
     },
   );
 }

@@ -99,7 +99,7 @@ interface EntryMembers {
 }
 
 /** Returns the wire form of an entry, read from its bytes. */
-export function presentEntry({ idx, entry, leaf_hash: leafHash }: ComplianceEntryRow): Static<typeof Entry> {
+export function toEntry({ idx, entry, leaf_hash: leafHash }: ComplianceEntryRow): Static<typeof Entry> {
   const { at, type, actor, tenant, target, reason, request_id, details } = JSON.parse(
     entry.toString("utf8"),
   ) as EntryMembers;
@@ -108,11 +108,11 @@ export function presentEntry({ idx, entry, leaf_hash: leafHash }: ComplianceEntr
 }
 
 /** Returns the wire form of an entry with its bytes, for verification. */
-export function presentEntryWithBytes(row: ComplianceEntryRow): Static<typeof EntryWithBytes> {
-  return { ...presentEntry(row), entry: row.entry.toString("base64") };
+export function toEntryWithBytes(row: ComplianceEntryRow): Static<typeof EntryWithBytes> {
+  return { ...toEntry(row), entry: row.entry.toString("base64") };
 }
 
-export function presentCheckpoint({
+export function toCheckpoint({
   seq,
   size,
   root,

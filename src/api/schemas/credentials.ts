@@ -88,7 +88,7 @@ function endOf({ ends_at: endsAt }: CredentialRow, nowMs: number): Date | null {
 const credentialOf = presenter(Credential);
 
 /** Returns the wire form of a credential's row, with its state at `nowMs` even if that is not stored yet. */
-export function presentCredential(row: CredentialRow, nowMs: number): Credential {
+export function toCredential(row: CredentialRow, nowMs: number): Credential {
   const dueAt = row.due_at?.getTime() ?? Number.POSITIVE_INFINITY;
   const revokedAt = row.revoked_at ?? endOf(row, nowMs);
   const state = revokedAt === null ? row.state : "REVOKED";
@@ -102,7 +102,7 @@ export function presentCredential(row: CredentialRow, nowMs: number): Credential
 }
 
 /** Returns the wire form of a credential's versions, with their states at `nowMs` even if not stored yet. */
-export function presentVersions(
+export function toSecretVersions(
   rows: readonly VersionStandingRow[],
   credential: Pick<CredentialRow, "san_uri" | "certificate_thumbprints">,
   { rules, nowMs }: PresentOptions,

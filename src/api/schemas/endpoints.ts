@@ -344,7 +344,7 @@ function shownSettings(row: EndpointSettings): string {
 }
 
 /** Returns the wire form of the activity of an endpoint in this state. */
-export function presentHealth(state: EndpointState, activity: ReportedActivity): Static<typeof Health> {
+export function toHealth(state: EndpointState, activity: ReportedActivity): Static<typeof Health> {
   const { health, health_since, results, failing_since, lastFailure, recent, retrying, dead } = activity;
   const status = shownHealth(state, health, results);
   return {
@@ -363,12 +363,12 @@ export function presentHealth(state: EndpointState, activity: ReportedActivity):
 }
 
 /** Returns the wire form of an endpoint's row, with its metadata as submitted, and `secret` if given. */
-export function wireEndpoint(row: EndpointRow, activity: ReportedActivity, secret?: string): string {
+export function toEndpointJson(row: EndpointRow, activity: ReportedActivity, secret?: string): string {
   const others = {
     state: row.state,
     disabled_reason: row.disabledReason,
     ...(row.ssfStream === null ? {} : { ssf_stream: row.ssfStream }),
-    health: presentHealth(row.state, activity),
+    health: toHealth(row.state, activity),
     created_at: row.createdAt.toISOString(),
     updated_at: row.updatedAt.toISOString(),
     verification: {

@@ -68,7 +68,7 @@ export const GradeSummary = Resource("GradeSummary", {
   ),
 });
 
-function presentBasics(row: Omit<GradeSummaryRow, "score">): Omit<Static<typeof GradeSummary>, "score"> {
+function toGradeBasics(row: Omit<GradeSummaryRow, "score">): Omit<Static<typeof GradeSummary>, "score"> {
   return {
     id: row.id,
     endpoint_id: row.endpointId,
@@ -79,14 +79,14 @@ function presentBasics(row: Omit<GradeSummaryRow, "score">): Omit<Static<typeof 
   };
 }
 
-export function presentGradeSummary(row: GradeSummaryRow): Static<typeof GradeSummary> {
-  return { ...presentBasics(row), score: row.score };
+export function toGradeSummary(row: GradeSummaryRow): Static<typeof GradeSummary> {
+  return { ...toGradeBasics(row), score: row.score };
 }
 
-export function presentGrade(row: GradeRow): Static<typeof Grade> {
+export function toGradeReport(row: GradeRow): Static<typeof Grade> {
   const report = row.report === null ? null : (JSON.parse(row.report) as Static<typeof Report> & GradeReport);
   return {
-    ...presentBasics(row),
+    ...toGradeBasics(row),
     checks_made: report?.checks.filter(({ verdict }) => verdict !== "not_performed").length ?? row.checksMade,
     checks_total: CHECK_NAMES.length,
     report,

@@ -89,7 +89,7 @@ export const ReplayCount = Resource("ReplayCount", {
 export type ReplayCount = Static<typeof ReplayCount>;
 
 /** Returns the wire form of a count. */
-export function presentCount({ total, wouldFail, complete }: Counted): ReplayCount {
+export function toReplayCount({ total, wouldFail, complete }: Counted): ReplayCount {
   return {
     dry_run: true,
     total,
@@ -170,11 +170,7 @@ export const ReplayOutcomes = Resource(
 );
 
 /** Returns the wire form of the counts. */
-export function presentOutcomes({
-  counts,
-  counted,
-  complete,
-}: CountedOutcomes): Static<typeof ReplayOutcomes> {
+export function toOutcomes({ counts, counted, complete }: CountedOutcomes): Static<typeof ReplayOutcomes> {
   return {
     ...(complete ? {} : { counted }),
     delivered: counts.DELIVERED,

@@ -92,15 +92,15 @@ export const RevocationReceipt = Resource("Revocation", {
 });
 
 /** Returns the wire form of a revocation, after all processes have confirmed it or the wait has timed out. */
-export async function presentRevocation(
+export async function toRevocation(
   revocation: Revocation,
   receipts: Receipts,
   wait?: ReceiptWait,
 ): Promise<Static<typeof RevocationReceipt>> {
-  return presentReceipt(revocation, await receipts.of(revocation, wait));
+  return toReceipt(revocation, await receipts.of(revocation, wait));
 }
 
-function presentReceipt(
+function toReceipt(
   revocation: Revocation,
   { live, acked, maxMs, outcome, summary, processes }: Receipt,
 ): Static<typeof RevocationReceipt> {
@@ -165,7 +165,7 @@ function ownerMembers({ id, tenant_id, client_id }: CredentialOwner) {
   return { tenant_id, credential_id: id, client_id };
 }
 
-function presentToken(
+function toRevokedToken(
   { kind, jti: target, owner, expiresAt }: Extract<FoundLeak, { kind: "jti" }>,
   nowMs: number,
 ): RevokedObject {
@@ -179,9 +179,9 @@ function presentToken(
   };
 }
 
-function presentObjects(leak: FoundLeak, nowMs: number): RevokedObject[] {
+function toRevokedObjects(leak: FoundLeak, nowMs: number): RevokedObject[] {
   if (leak.kind === "jti") {
-    return [presentToken(leak, nowMs)];
+    return [toRevokedToken(leak, nowMs)];
   }
   if (leak.kind === "kid" || leak.kind === "cert") {
     return [{ ...UNSAID, kind: leak.kind, target: leak.kind === "kid" ? leak.kid : leak.sha256 }];
@@ -195,7 +195,7 @@ function presentObjects(leak: FoundLeak, nowMs: number): RevokedObject[] {
  * Returns the wire form of the revocations of what leaked, with the receipt of the last one: a process that applies it
  * applies the earlier ones too.
  */
-export async function presentLeak(
+export async function toLeak(
   leak: FoundLeak,
   revocations: readonly Revocation[],
   {
@@ -209,8 +209,8 @@ export async function presentLeak(
   if (last === undefined) {
     throw new Error("nothing was revoked");
   }
-  const receipt = await presentRevocation(last, receipts, wait);
+  const receipt = await toRevocation(last, receipts, wait);
   // By now these are read once each, and recorded.
   await Promise.all(sorted.map(async (earlier) => await receipts.of(earlier, wait)));
-  return { revoked: presentObjects(leak, nowMs), ...receipt };
+  return { revoked: toRevokedObjects(leak, nowMs), ...receipt };
 }

@@ -131,7 +131,7 @@ export const Stream = Resource("Stream", {
 export const StreamOrStreams = Named("StreamOrStreams", Type.Union([Stream, Type.Array(Stream)]));
 
 /** Returns the wire form of a stream. @param publicUrl base of the address for polling */
-export function presentStream(stream: StreamRow, publicUrl: string): Static<typeof Stream> {
+export function toStream(stream: StreamRow, publicUrl: string): Static<typeof Stream> {
   const { id, issuer, endpoint_id: endpointId, url, events_requested: eventsRequested, description } = stream;
   return {
     stream_id: id,
@@ -162,7 +162,7 @@ export const StreamStatus = Resource("StreamStatus", {
   reason: Type.Optional(Type.String()),
 });
 
-export function presentStatus(stream: StreamRow): Static<typeof StreamStatus> {
+export function toStreamStatus(stream: StreamRow): Static<typeof StreamStatus> {
   const { status, reason } = statusOf(stream);
   return { stream_id: stream.id, status, ...(reason === null ? {} : { reason }) };
 }

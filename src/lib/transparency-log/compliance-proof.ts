@@ -41,7 +41,7 @@ export interface VerifyEntryOptions {
 }
 
 /** The same, for a platform. */
-export interface VerifyEntryMeans extends VerifyEntryOptions {
+export interface VerifyEntryServices extends VerifyEntryOptions {
   readonly crypto: ProofCrypto;
 }
 
@@ -102,7 +102,7 @@ async function requireContinued({ source, earlier, newest, crypto }: Continuatio
 export async function verifyEntry(
   source: ProofSource,
   index: number,
-  { verifierKeys, earlier = [], crypto }: VerifyEntryMeans,
+  { verifierKeys, earlier = [], crypto }: VerifyEntryServices,
 ): Promise<VerifiedEntry> {
   const keys = await Promise.all(verifierKeys.map(async (text) => await parseVerifierKey(text, crypto)));
   const { note } = await source.checkpoint();

@@ -7,7 +7,7 @@ export {
   type ProofSource,
   type VerifiedEntry,
   verifyEntry,
-  type VerifyEntryMeans,
+  type VerifyEntryServices,
   type VerifyEntryOptions,
 } from "./compliance-proof.ts";
 export {

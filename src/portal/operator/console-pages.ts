@@ -12,7 +12,7 @@ import { field } from "../filters.ts";
 import { Form, Line } from "../forms.ts";
 import { html, type Html, type Part } from "../html.ts";
 import { CONSOLE_SCOPE, type PageContent } from "../layout.ts";
-import type { PortalParts } from "../page-parts.ts";
+import type { PortalServices } from "../page-parts.ts";
 import { badge, facts, formFields, moment, table, temporalFact, temporalViews } from "../parts.ts";
 import { workflowsOfUrl } from "#temporal/views.ts";
 import type { Visit } from "../visit.ts";
@@ -248,7 +248,7 @@ function tenantsPage(query: string, rows: readonly Row[], problem?: string): Pag
   };
 }
 
-function registerTenants(scope: SignetServer, { send }: PortalParts, { services }: ConsoleOptions): void {
+function registerTenants(scope: SignetServer, { send }: PortalServices, { services }: ConsoleOptions): void {
   scope.get(
     "/operator/tenants",
     { config: CONFIG, schema: { hide: true, querystring: SearchQuery } },
@@ -323,7 +323,11 @@ function whyPage(visit: Visit, why: Awaited<ReturnType<typeof explainOnRecord>>)
 }
 
 /** Registers the pages. */
-export function registerConsolePages(scope: SignetServer, parts: PortalParts, options: ConsoleOptions): void {
+export function registerConsolePages(
+  scope: SignetServer,
+  parts: PortalServices,
+  options: ConsoleOptions,
+): void {
   const { send } = parts;
   scope.get("/operator", { config: CONFIG, schema: { hide: true } }, async ({ visit }, reply) => {
     const now = options.services.clock.now();

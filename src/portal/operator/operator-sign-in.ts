@@ -9,7 +9,7 @@ import { SEE_OTHER } from "../context.ts";
 import { Form, Line, requireOwnOrigin } from "../forms.ts";
 import { html, type Html } from "../html.ts";
 import { CONSOLE_SCOPE, type PageContent } from "../layout.ts";
-import type { PortalParts } from "../page-parts.ts";
+import type { PortalServices } from "../page-parts.ts";
 import { type ConsoleOptions, originOf } from "./console-options.ts";
 
 /** Maximum length of a token, in characters; the bootstrap token may be chosen by people. */
@@ -58,7 +58,7 @@ export function operatorSignIn(request: FastifyRequest, problem?: string): PageC
 /** Registers the pages. */
 export function registerOperatorSignIn(
   scope: SignetServer,
-  { send, cookie }: PortalParts,
+  { send, cookie }: PortalServices,
   { access, operators }: ConsoleOptions,
 ): void {
   scope.get("/operator/sign-in", { config: { public: true }, schema: { hide: true } }, (request, reply) =>

@@ -14,7 +14,7 @@ import { lineField } from "../fields.ts";
 import { Form, Line } from "../forms.ts";
 import { html, type Html, type Part } from "../html.ts";
 import { CONSOLE_SCOPE, type PageContent } from "../layout.ts";
-import type { PortalParts } from "../page-parts.ts";
+import type { PortalServices } from "../page-parts.ts";
 import { badge, facts, moment, typedConfirmation } from "../parts.ts";
 import { fieldErrors, refused } from "../problems.ts";
 import { textAgain } from "../typed-again.ts";
@@ -195,7 +195,7 @@ function problemsOf(target: Target, { confirm, reason }: { confirm: string; reas
 /** Registers the pages. */
 export function registerTargetPages(
   scope: SignetServer,
-  { send }: PortalParts,
+  { send }: PortalServices,
   { operatorCalls }: ConsoleOptions,
 ): void {
   /** @throws SignetError with the API's code */

@@ -11,7 +11,7 @@ import { apiQuery, filterNotice, choice, filteredPath, filters, option } from ".
 import { Line } from "../forms.ts";
 import { html, type Html, type Part } from "../html.ts";
 import type { PageContent } from "../layout.ts";
-import type { PortalParts } from "../page-parts.ts";
+import type { PortalServices } from "../page-parts.ts";
 import { facts, jsonBlock, moment, nextPage, table } from "../parts.ts";
 import { refused } from "../problems.ts";
 import type { Visit } from "../visit.ts";
@@ -205,7 +205,7 @@ function registerProof(scope: SignetServer): void {
   );
 }
 
-export function registerCompliancePages(scope: SignetServer, parts: PortalParts): void {
+export function registerCompliancePages(scope: SignetServer, parts: PortalServices): void {
   scope.get(
     "/compliance",
     { config: READING, schema: { hide: true, querystring: EntriesQuery } },

@@ -14,7 +14,7 @@ import { CredentialParams } from "#api/schemas/credentials.ts";
 import { type SignetError, validationFailed } from "#domain/errors.ts";
 import { LEAK_LENGTH_MAX } from "#tokens/leaks/recognize-leak.ts";
 import type { ListAnswer } from "../context.ts";
-import type { PortalParts } from "../page-parts.ts";
+import type { PortalServices } from "../page-parts.ts";
 import { lineField } from "../fields.ts";
 import { Form, Line } from "../forms.ts";
 import { html, type Part } from "../html.ts";
@@ -268,7 +268,7 @@ function leakRevokedPage(visit: Visit, answer: LeakRevocation): PageContent {
   };
 }
 
-function registerRevocation(scope: SignetServer, { send }: PortalParts): void {
+function registerRevocation(scope: SignetServer, { send }: PortalServices): void {
   scope.post(
     "/credentials/:id/revoke",
     {
@@ -305,7 +305,7 @@ async function firstCredentials(visit: Visit): Promise<ListAnswer<Credential>> {
   return await visit.api.get<ListAnswer<Credential>>(`/v1/credentials?limit=${LISTED}`);
 }
 
-function registerLeakRevocation(scope: SignetServer, { send }: PortalParts): void {
+function registerLeakRevocation(scope: SignetServer, { send }: PortalServices): void {
   scope.post(
     "/credentials/revoke",
     {
@@ -340,7 +340,7 @@ function registerLeakRevocation(scope: SignetServer, { send }: PortalParts): voi
   );
 }
 
-function registerRotation(scope: SignetServer, { send }: PortalParts): void {
+function registerRotation(scope: SignetServer, { send }: PortalServices): void {
   scope.post(
     "/credentials/:id/rotate",
     {
@@ -364,7 +364,7 @@ function registerRotation(scope: SignetServer, { send }: PortalParts): void {
   );
 }
 
-export function registerCredentialPages(scope: SignetServer, parts: PortalParts): void {
+export function registerCredentialPages(scope: SignetServer, parts: PortalServices): void {
   const { send } = parts;
   scope.get(
     "/credentials",

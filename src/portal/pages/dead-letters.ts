@@ -12,7 +12,7 @@ import { Form } from "../forms.ts";
 import { apiQuery, filterNotice, filteredPath, isFiltered } from "../filters.ts";
 import { html, type Html, type Part } from "../html.ts";
 import type { PageContent } from "../layout.ts";
-import type { PortalParts } from "../page-parts.ts";
+import type { PortalServices } from "../page-parts.ts";
 import { facts, formFields, nextPage, table, timeAgo } from "../parts.ts";
 import { refused } from "../problems.ts";
 import type { Visit } from "../visit.ts";
@@ -230,7 +230,7 @@ const ReplayForm = Form({
   ...FilterQuery.properties,
 });
 
-function registerReplay(scope: SignetServer, { send }: PortalParts): void {
+function registerReplay(scope: SignetServer, { send }: PortalServices): void {
   scope.post(
     "/dead-letters/replay",
     {
@@ -284,7 +284,7 @@ function registerReplay(scope: SignetServer, { send }: PortalParts): void {
   );
 }
 
-export function registerDeadLetterPages(scope: SignetServer, parts: PortalParts): void {
+export function registerDeadLetterPages(scope: SignetServer, parts: PortalServices): void {
   scope.get(
     "/dead-letters",
     { config: { portal: ["webhooks:read"] }, schema: { hide: true, querystring: FilterQuery } },

@@ -6,7 +6,7 @@ import type { ListAnswer } from "../context.ts";
 import { apiQuery, filterNotice, filteredPath, isFiltered } from "../filters.ts";
 import { html, type Html, type Part } from "../html.ts";
 import type { PageContent } from "../layout.ts";
-import type { PortalParts } from "../page-parts.ts";
+import type { PortalServices } from "../page-parts.ts";
 import { nextPage, table, timeAgo } from "../parts.ts";
 import { refused } from "../problems.ts";
 import type { Visit } from "../visit.ts";
@@ -91,7 +91,7 @@ async function listPage(
 }
 
 /** Registers the stream that updates the list until the session ends. */
-function registerLive(scope: SignetServer, { sessions, cookie, streaming }: PortalParts): void {
+function registerLive(scope: SignetServer, { sessions, cookie, streaming }: PortalServices): void {
   scope.get(
     "/deliveries/live",
     { config: { portal: ["webhooks:read"] }, schema: { hide: true, headers: PositionHeaders } },
@@ -114,7 +114,7 @@ function registerLive(scope: SignetServer, { sessions, cookie, streaming }: Port
   );
 }
 
-export function registerDeliveryPages(scope: SignetServer, parts: PortalParts): void {
+export function registerDeliveryPages(scope: SignetServer, parts: PortalServices): void {
   scope.get(
     "/deliveries",
     { config: { portal: ["webhooks:read"] }, schema: { hide: true, querystring: FilterQuery } },

@@ -9,7 +9,7 @@ import { type ListAnswer, SEE_OTHER } from "../context.ts";
 import { Form } from "../forms.ts";
 import { html, type Html, type Part } from "../html.ts";
 import type { PageContent } from "../layout.ts";
-import type { PortalParts } from "../page-parts.ts";
+import type { PortalServices } from "../page-parts.ts";
 import { badge, buttonForm, dataBlock, facts, moment, shortened, temporalFact } from "../parts.ts";
 import { prettyJson } from "../pretty-json.ts";
 import { refused } from "../problems.ts";
@@ -345,7 +345,7 @@ interface Change {
 
 function registerChange(
   scope: SignetServer,
-  { send, headerBrand: brand }: PortalParts,
+  { send, headerBrand: brand }: PortalServices,
   { path, scope: needed, done }: Change,
 ): void {
   scope.post(
@@ -369,7 +369,7 @@ function registerChange(
   );
 }
 
-export function registerDeliveryPage(scope: SignetServer, parts: PortalParts): void {
+export function registerDeliveryPage(scope: SignetServer, parts: PortalServices): void {
   const { headerBrand: brand } = parts;
   const names = Object.keys(DONE) as (keyof typeof DONE)[];
   scope.get(

@@ -4,7 +4,7 @@ import { Closed, OneOf } from "#http/common.ts";
 import type { SignetServer } from "#http/types.ts";
 import type { Endpoint, RegisteredEndpoint } from "#lib/client/api-types.ts";
 import type { ListAnswer } from "../context.ts";
-import type { PortalParts } from "../page-parts.ts";
+import type { PortalServices } from "../page-parts.ts";
 import { Line } from "../forms.ts";
 import { html, type Part } from "../html.ts";
 import type { PageContent } from "../layout.ts";
@@ -76,7 +76,7 @@ function createdPage(visit: Visit, endpoint: RegisteredEndpoint): PageContent {
   };
 }
 
-export function registerEndpointPages(scope: SignetServer, parts: PortalParts): void {
+export function registerEndpointPages(scope: SignetServer, parts: PortalServices): void {
   const { send, urlProblem } = parts;
   scope.get(
     "/endpoints",

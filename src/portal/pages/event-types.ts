@@ -5,7 +5,7 @@ import { EventTypeParams } from "#api/schemas/event-types.ts";
 import type { SignetServer } from "#http/types.ts";
 import type { EventType } from "#lib/client/api-types.ts";
 import type { ListAnswer } from "../context.ts";
-import type { PortalParts } from "../page-parts.ts";
+import type { PortalServices } from "../page-parts.ts";
 import { Line } from "../forms.ts";
 import { html, type Part } from "../html.ts";
 import { badge, facts, jsonBlock, moment, nextPage } from "../parts.ts";
@@ -19,7 +19,7 @@ function marks({ deprecated_at: deprecated, archived_at: archived }: EventType):
   return deprecated !== null && badge("wait", "deprecated");
 }
 
-function registerList(scope: SignetServer, { send }: PortalParts): void {
+function registerList(scope: SignetServer, { send }: PortalServices): void {
   scope.get(
     "/event-types",
     {
@@ -58,7 +58,7 @@ function registerList(scope: SignetServer, { send }: PortalParts): void {
   );
 }
 
-export function registerEventTypePages(scope: SignetServer, parts: PortalParts): void {
+export function registerEventTypePages(scope: SignetServer, parts: PortalServices): void {
   registerList(scope, parts);
   scope.get(
     "/event-types/:name",

@@ -9,7 +9,7 @@ import { apiQuery, filterNotice, field, filteredPath, filters, isFiltered } from
 import { Line } from "../forms.ts";
 import { html, type Html, type Part } from "../html.ts";
 import type { PageContent } from "../layout.ts";
-import type { PortalParts } from "../page-parts.ts";
+import type { PortalServices } from "../page-parts.ts";
 import { badge, dataBlock, facts, moment, nextPage, table, timeAgo } from "../parts.ts";
 import { refused } from "../problems.ts";
 import type { Visit } from "../visit.ts";
@@ -141,7 +141,7 @@ async function eventPage(visit: Visit, id: string): Promise<PageContent> {
   };
 }
 
-export function registerEventPages(scope: SignetServer, parts: PortalParts): void {
+export function registerEventPages(scope: SignetServer, parts: PortalServices): void {
   scope.get(
     "/events",
     { config: READING, schema: { hide: true, querystring: EventsQuery } },

@@ -9,7 +9,7 @@ import { type ListAnswer, SEE_OTHER } from "../context.ts";
 import { Form, Line } from "../forms.ts";
 import { html, type Html, type Part } from "../html.ts";
 import type { PageContent } from "../layout.ts";
-import type { PortalParts } from "../page-parts.ts";
+import type { PortalServices } from "../page-parts.ts";
 import { buttonForm, facts, moment, nextPage, table } from "../parts.ts";
 import { refused } from "../problems.ts";
 import type { Visit } from "../visit.ts";
@@ -171,7 +171,7 @@ export function gradeSection({ id }: Endpoint, newest: GradeSummary | undefined)
   </section>`;
 }
 
-export function registerGradePages(scope: SignetServer, { send }: PortalParts): void {
+export function registerGradePages(scope: SignetServer, { send }: PortalServices): void {
   const params = IdParams("endpoint");
   scope.get(
     "/endpoints/:id/grades",

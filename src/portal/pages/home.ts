@@ -3,7 +3,7 @@ import { DEAD_LETTER_DAYS } from "#domain/retry-schedule.ts";
 import type { SignetServer } from "#http/types.ts";
 import type { Credential, DeadLetterGroup, Endpoint } from "#lib/client/api-types.ts";
 import type { ListAnswer as List } from "../context.ts";
-import type { PortalParts } from "../page-parts.ts";
+import type { PortalServices } from "../page-parts.ts";
 import { html, type Html } from "../html.ts";
 import { hourCharts } from "./charts.ts";
 import { healthText } from "./endpoint/endpoint-parts.ts";
@@ -68,7 +68,7 @@ async function credentialItems({ api }: Visit): Promise<Html[]> {
     );
 }
 
-export function registerHomePage(scope: SignetServer, { send }: PortalParts): void {
+export function registerHomePage(scope: SignetServer, { send }: PortalServices): void {
   scope.get("", { config: { portal: [] }, schema: { hide: true } }, async ({ visit }, reply) => {
     const [charts, ...asked] = await Promise.all([
       visit.can("webhooks:read") && hourCharts(visit),

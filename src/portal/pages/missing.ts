@@ -11,7 +11,7 @@ import { instantOf, zoned } from "../filters.ts";
 import { Form, Line } from "../forms.ts";
 import { html, type Html } from "../html.ts";
 import type { PageContent } from "../layout.ts";
-import type { PortalParts } from "../page-parts.ts";
+import type { PortalServices } from "../page-parts.ts";
 import { facts, formFields, moment } from "../parts.ts";
 import { fieldErrors, type FieldErrors, refused } from "../problems.ts";
 import type { Visit } from "../visit.ts";
@@ -171,7 +171,7 @@ function localOf(iso: string): string {
   return iso.slice(0, MINUTES);
 }
 
-function registerCount(scope: SignetServer, { send, streaming }: PortalParts): void {
+function registerCount(scope: SignetServer, { send, streaming }: PortalServices): void {
   scope.post(
     "/endpoints/:id/missing",
     { config: REPLAYING, schema: { hide: true, params: IdParams("endpoint"), body: MissingForm } },
@@ -198,7 +198,7 @@ function registerCount(scope: SignetServer, { send, streaming }: PortalParts): v
   );
 }
 
-export function registerMissingPages(scope: SignetServer, parts: PortalParts): void {
+export function registerMissingPages(scope: SignetServer, parts: PortalServices): void {
   const params = IdParams("endpoint");
   scope.get(
     "/endpoints/:id/missing",

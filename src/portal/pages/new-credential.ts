@@ -6,7 +6,7 @@ import { areaField, lineField } from "../fields.ts";
 import { Form, Line } from "../forms.ts";
 import { html, type Part } from "../html.ts";
 import type { PageContent } from "../layout.ts";
-import type { PortalParts } from "../page-parts.ts";
+import type { PortalServices } from "../page-parts.ts";
 import { formFields } from "../parts.ts";
 import { fieldErrors, refused } from "../problems.ts";
 import { textAgain } from "../typed-again.ts";
@@ -92,7 +92,7 @@ export function createdPage({
   };
 }
 
-export function registerCreation(scope: SignetServer, { send }: PortalParts): void {
+export function registerCreation(scope: SignetServer, { send }: PortalServices): void {
   scope.get("/credentials/new", { config: WRITING, schema: { hide: true } }, async ({ visit }, reply) =>
     send(reply, visit, createPage(visit, { name: "", san_uri: "", certificate_thumbprints: "" })),
   );

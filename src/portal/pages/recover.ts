@@ -12,7 +12,7 @@ import { instantOf, option, zoned } from "../filters.ts";
 import { Form, Line } from "../forms.ts";
 import { html, type Html, type Part } from "../html.ts";
 import type { PageContent } from "../layout.ts";
-import type { PortalParts } from "../page-parts.ts";
+import type { PortalServices } from "../page-parts.ts";
 import { facts, formFields } from "../parts.ts";
 import { fieldErrors, refused } from "../problems.ts";
 import type { Visit } from "../visit.ts";
@@ -138,7 +138,7 @@ async function recoverPage(
   };
 }
 
-export function registerRecoverPages(scope: SignetServer, { send }: PortalParts): void {
+export function registerRecoverPages(scope: SignetServer, { send }: PortalServices): void {
   const params = IdParams("endpoint");
   scope.get(
     "/endpoints/:id/recover",

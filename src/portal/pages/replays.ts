@@ -9,7 +9,7 @@ import { type ListAnswer, SEE_OTHER } from "../context.ts";
 import { Form, Line } from "../forms.ts";
 import { html, type Html, type Part } from "../html.ts";
 import type { PageContent } from "../layout.ts";
-import type { PortalParts } from "../page-parts.ts";
+import type { PortalServices } from "../page-parts.ts";
 import { badge, buttonForm, facts, moment, nextPage, table } from "../parts.ts";
 import { refused } from "../problems.ts";
 import type { Visit } from "../visit.ts";
@@ -350,7 +350,7 @@ function listPage({ data, next_cursor: next }: ListAnswer<ReplayJob>): PageConte
   };
 }
 
-function registerChanges(scope: SignetServer, { send }: PortalParts): void {
+function registerChanges(scope: SignetServer, { send }: PortalServices): void {
   for (const change of CHANGES) {
     scope.post(
       `/replays/:id/${change}`,
@@ -370,7 +370,7 @@ function registerChanges(scope: SignetServer, { send }: PortalParts): void {
   }
 }
 
-export function registerReplayPages(scope: SignetServer, parts: PortalParts): void {
+export function registerReplayPages(scope: SignetServer, parts: PortalServices): void {
   scope.get(
     "/replays",
     {

@@ -9,7 +9,7 @@ import { type ListAnswer, SEE_OTHER } from "../context.ts";
 import { Line } from "../forms.ts";
 import { html } from "../html.ts";
 import type { PageContent } from "../layout.ts";
-import type { PortalParts } from "../page-parts.ts";
+import type { PortalServices } from "../page-parts.ts";
 import { refused } from "../problems.ts";
 import { textAgain } from "../typed-again.ts";
 import type { Visit } from "../visit.ts";
@@ -84,7 +84,7 @@ function nothingFound(text: string): PageContent {
   };
 }
 
-export function registerSearch(scope: SignetServer, { send }: PortalParts): void {
+export function registerSearch(scope: SignetServer, { send }: PortalServices): void {
   scope.get(
     "/search",
     { config: { portal: [] }, schema: { hide: true, querystring: Closed({ q: Type.Optional(Line(256)) }) } },

@@ -4,7 +4,7 @@ import { Type } from "typebox";
 import { Closed } from "#http/common.ts";
 import type { SignetServer } from "#http/types.ts";
 import { SEE_OTHER } from "../context.ts";
-import type { PortalParts } from "../page-parts.ts";
+import type { PortalServices } from "../page-parts.ts";
 import { Form, requireOwnOrigin } from "../forms.ts";
 import { html } from "../html.ts";
 import { formFields, moment } from "../parts.ts";
@@ -18,7 +18,7 @@ const LINK_ENDED = 401;
 const HASH_HEX = "^[0-9a-f]{64}$";
 
 /** The link opens a page with a button, because programs that scan links in messages do not press it. */
-function registerLink(scope: SignetServer, parts: PortalParts, sessions: PortalSessions): void {
+function registerLink(scope: SignetServer, parts: PortalServices, sessions: PortalSessions): void {
   const { send, cookie, brands, portalUrl, development } = parts;
   const { origin } = new URL(portalUrl);
   scope.get(
@@ -76,7 +76,7 @@ function registerLink(scope: SignetServer, parts: PortalParts, sessions: PortalS
   );
 }
 
-export function registerSignIn(scope: SignetServer, parts: PortalParts, sessions: PortalSessions): void {
+export function registerSignIn(scope: SignetServer, parts: PortalServices, sessions: PortalSessions): void {
   const { send, cookie } = parts;
   registerLink(scope, parts, sessions);
   scope.post(

@@ -13,7 +13,7 @@ import { areaField, lineField } from "../fields.ts";
 import { Form, Line } from "../forms.ts";
 import { html } from "../html.ts";
 import type { PageContent } from "../layout.ts";
-import type { PortalParts } from "../page-parts.ts";
+import type { PortalServices } from "../page-parts.ts";
 import { facts, formFields } from "../parts.ts";
 import { fieldErrors, refused } from "../problems.ts";
 import type { Visit } from "../visit.ts";
@@ -121,7 +121,7 @@ function eventBody({ type, data }: EventFields): JsonText {
 }
 
 /** Registers the button that sends the fixed test event. */
-function registerGreeting(scope: SignetServer, { send }: PortalParts): void {
+function registerGreeting(scope: SignetServer, { send }: PortalServices): void {
   scope.post(
     "/endpoints/:id/test",
     { config: WRITING, schema: { hide: true, params: IdParams("endpoint"), body: Form({}) } },
@@ -138,7 +138,7 @@ function registerGreeting(scope: SignetServer, { send }: PortalParts): void {
   );
 }
 
-export function registerTestEventPages(scope: SignetServer, parts: PortalParts): void {
+export function registerTestEventPages(scope: SignetServer, parts: PortalServices): void {
   const { send } = parts;
   const params = IdParams("endpoint");
   registerGreeting(scope, parts);

@@ -12,7 +12,7 @@ import { OperatorSessions } from "#tokens/operators/operator-sessions.ts";
 import type { TemporalUi } from "#temporal/views.ts";
 import type { DeliveryStreams } from "#webhooks/engine/delivery-streams.ts";
 
-export interface ConsoleParts extends Pick<
+export interface ConsoleServices extends Pick<
   AdminServices,
   "pool" | "tenantPool" | "readAudit" | "checkTemporal" | "findPause" | "clock" | "randomBytes"
 > {
@@ -27,7 +27,7 @@ export interface ConsoleParts extends Pick<
 }
 
 /** Returns the function that creates the console. */
-export function createConsole(parts: ConsoleParts): NonNullable<AdminServices["console"]> {
+export function createConsole(parts: ConsoleServices): NonNullable<AdminServices["console"]> {
   const { config, access, api, calls, streams, temporalUi, pool, clock, randomBytes } = parts;
   const operators = new OperatorSessions({
     pool,

@@ -16,7 +16,7 @@ import { FailureLimiter } from "#http/rate-limits/failure-limiter.ts";
 /** Failures of one address within 5 minutes before it must wait. */
 const FAILURES_MAX = 10;
 
-interface Parts {
+interface OperatorAccessServices {
   readonly config: Config;
   /** Role signet_operator. */
   readonly pool: Pool;
@@ -27,7 +27,12 @@ interface Parts {
 }
 
 /** @throws ConfigError if the bootstrap operator is off and no other security operator can sign in */
-async function bootstrapToken({ config, pool, clock, randomBytes }: Parts): Promise<string | undefined> {
+async function bootstrapToken({
+  config,
+  pool,
+  clock,
+  randomBytes,
+}: OperatorAccessServices): Promise<string | undefined> {
   if (config.bootstrapOperator === "on") {
     return await loadOperatorToken(config, randomBytes);
   }
@@ -40,7 +45,7 @@ async function bootstrapToken({ config, pool, clock, randomBytes }: Parts): Prom
 }
 
 /** Creates the operators' authentication. */
-export async function openOperatorAccess(parts: Parts): Promise<OperatorAccess> {
+export async function openOperatorAccess(parts: OperatorAccessServices): Promise<OperatorAccess> {
   const { pool, pepper, clock, randomBytes, log } = parts;
   return {
     authenticator: createOperatorAuthenticator({

@@ -16,7 +16,7 @@ import {
 import { FailureLimiter } from "#http/rate-limits/failure-limiter.ts";
 import { FruitlessLookups } from "#http/rate-limits/fruitless-lookups.ts";
 
-export interface ProducerParts {
+export interface ProducerServices {
   readonly config: Config;
   /** Role signet_issuer. */
   readonly pool: Pool;
@@ -33,7 +33,14 @@ export interface Producers {
   close(): Promise<void>;
 }
 
-export function openProducers({ config, pool, keyring, isAdmitted, clock, log }: ProducerParts): Producers {
+export function openProducers({
+  config,
+  pool,
+  keyring,
+  isAdmitted,
+  clock,
+  log,
+}: ProducerServices): Producers {
   const lastUsed = createLastUsedRecorder({
     timers: machineTimers,
     write: async (used) => await touchVersions(pool, "producer_secrets", used),

@@ -44,7 +44,7 @@ import { registerStatusListRoutes, type StatusListServices } from "#api/routes/s
 import { registerWebhookRoutes, type WebhookServices } from "#api/routes/webhooks.ts";
 import type { RevocableToken } from "#revocation/deny-list.ts";
 import type { RevocationServices } from "#revocation/receipts.ts";
-import type { OwnEventSources } from "#webhooks/ingest/own-event.ts";
+import type { OwnEventServices } from "#webhooks/ingest/own-event.ts";
 import type { TemporalUi } from "#temporal/views.ts";
 import type { TokenStatusServices } from "#api/routes/token-status.ts";
 import type { CredentialIssuing } from "#api/replace-credential.ts";
@@ -88,7 +88,7 @@ export interface ApiServices {
     /** For introspection of tokens for any resource. */
     readonly status: Pick<TokenStatusServices, "verify" | "admit" | "revoke">;
   };
-  readonly revocation: RevocationServices & OwnEventSources;
+  readonly revocation: RevocationServices & OwnEventServices;
   readonly tenantLimits: TenantLimits;
   /** Set if regions have cells of their own. */
   readonly cells?: Cells | undefined;

@@ -30,7 +30,7 @@ const ORDER_KEY_BYTES = 32;
 /** Lists that the aggregation names. 7,000 tokens per second fill about 15 before the first of them ends. */
 const ADDRESSES_MAX = 1_000;
 
-export interface StatusListParts {
+export interface StatusListProcessServices {
   readonly config: Pick<Config, "publicUrl" | "statusListAudiences" | "statusListTtlSeconds">;
   /** Role signet_issuer. */
   readonly pool: Pool;
@@ -47,7 +47,7 @@ export interface StatusLists {
   readonly routes: Omit<StatusListServices, "lookups">;
 }
 
-export function createStatusLists(parts: StatusListParts): StatusLists {
+export function createStatusLists(parts: StatusListProcessServices): StatusLists {
   const { config, pool, keys, replaceRevokedKey, view, clock } = parts;
   const { publicUrl: issuer, statusListAudiences: audiences = [], statusListTtlSeconds: ttlSeconds } = config;
   const uriOf = (id: string): string => `${statusListsUrl(issuer)}/${id}`;

@@ -15,7 +15,7 @@ import { createStaleReport } from "#revocation/stale-report.ts";
 import type { RevocableToken } from "#revocation/deny-list.ts";
 import { createTokenAdmission, isAdmitted } from "#tokens/oauth/token-admission.ts";
 
-export interface TokenParts {
+export interface TokenProcessServices {
   readonly config: Pick<Config, "publicUrl" | "audience" | "resources">;
   readonly keys: Pick<KeyStore, "verificationKey">;
   readonly follower: Follower;
@@ -36,7 +36,7 @@ export interface Tokens {
   readonly status: Pick<TokenStatusServices, "verify" | "admit" | "revoke">;
 }
 
-export function createTokens(parts: TokenParts): Tokens {
+export function createTokens(parts: TokenProcessServices): Tokens {
   const { config, keys, follower, pools, clock, receipts } = parts;
   const { publicUrl: issuer, audience, resources = [] } = config;
   const verifier = (accepted: readonly string[]): VerifyToken =>

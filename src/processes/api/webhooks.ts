@@ -34,7 +34,7 @@ import type { SsfServices } from "#api/routes/ssf.ts";
 import type { WebhookServices } from "#api/routes/webhooks.ts";
 import { machineTimers } from "#runtime/machine-timers.ts";
 
-export interface WebhookParts {
+export interface WebhookProcessServices {
   readonly config: Config;
   readonly pools: { readonly api: Pool; readonly ingest: Pool };
   readonly keyring: Keyring;
@@ -49,7 +49,7 @@ export interface WebhookParts {
 }
 
 function createSsf(
-  { config, pools, keyring, setKeys, clock, log }: WebhookParts,
+  { config, pools, keyring, setKeys, clock, log }: WebhookProcessServices,
   services: Omit<StreamServiceOptions, "issuer">,
 ): SsfServices {
   return {
@@ -67,12 +67,12 @@ function createSsf(
   };
 }
 
-function openVerification({ config, temporal }: WebhookParts) {
+function openVerification({ config, temporal }: WebhookProcessServices) {
   const verification = createVerification(temporal, Math.random);
   return createPacedVerification(verification, config.verificationsPerSecond, machineTimers);
 }
 
-export function createWebhooks(parts: WebhookParts): WebhookServices & { drain(): Promise<void> } {
+export function createWebhooks(parts: WebhookProcessServices): WebhookServices & { drain(): Promise<void> } {
   const { config, pools, keyring, pepper, temporal, tenantLimits, clock, log } = parts;
   const policy = configuredPolicy(config, ownTargets(config));
   const verification = openVerification(parts);

@@ -26,13 +26,13 @@ const CONNECTIONS_MAX = 2;
 const DEVELOPMENT_DIRECTORY = "checkpoints";
 
 /** The parts of the signer that come from settings only. */
-export interface CheckpointMeans {
+export interface CheckpointSigning {
   readonly key: CheckpointKey;
   readonly trusted: readonly VerifierKey[];
   readonly sink: CheckpointSink;
 }
 
-export interface CheckpointParts {
+export interface CheckpointServices {
   readonly config: { readonly databaseUrl: string };
   /** Role signet_worker. */
   readonly pool: Pool;
@@ -90,11 +90,11 @@ async function openCheckedSink(
 }
 
 /** @throws ConfigError if key or sink is unusable; production has no defaults for them */
-export async function loadCheckpointMeans(
+export async function loadCheckpointSigning(
   config: Config,
   randomBytes: RandomBytes,
   log: Logger,
-): Promise<CheckpointMeans> {
+): Promise<CheckpointSigning> {
   const key = await loadCheckpointKey(config, randomBytes);
   const trusted = await Promise.all([key.verifierKey, ...config.checkpointPreviousKeys].map(verifierKey));
   return { key, trusted, sink: await openCheckedSink(config, randomBytes, log) };
@@ -102,8 +102,8 @@ export async function loadCheckpointMeans(
 
 /** @throws Error if the key also signs tokens */
 export async function openCheckpointSigner(
-  { key, trusted, sink }: CheckpointMeans,
-  { config, pool, operatorPool, clock, log }: CheckpointParts,
+  { key, trusted, sink }: CheckpointSigning,
+  { config, pool, operatorPool, clock, log }: CheckpointServices,
 ): Promise<CheckpointSigner & { close(): Promise<void> }> {
   if (await isSigningKey(operatorPool, key.publicKey)) {
     throw new Error("the checkpoint key must not be one of the keys that sign tokens");

@@ -16,7 +16,7 @@ const OVERDUE_MS = 60_000;
 const CHECKPOINT_MS = 15_000;
 const TABLES_MS = 5_000;
 
-export interface MeasureParts {
+export interface MeasureServices {
   /** Role signet_worker. */
   readonly pool: Pool;
   /** Role signet_rotator. */
@@ -30,7 +30,7 @@ export interface MeasureParts {
   readonly retentionDays: number;
 }
 
-async function measureCensus({ pool, clock }: Pick<MeasureParts, "pool" | "clock">): Promise<void> {
+async function measureCensus({ pool, clock }: Pick<MeasureServices, "pool" | "clock">): Promise<void> {
   const census = await readCensus(pool, clock.now());
   metrics.openDeliveries.set({ state: "waiting" }, census.waiting);
   metrics.openDeliveries.set({ state: "started" }, census.started);
@@ -44,30 +44,30 @@ async function measureCensus({ pool, clock }: Pick<MeasureParts, "pool" | "clock
   metrics.overdueRotations.set({ kind: "endpoint_secret" }, census.overdueEndpointSecrets);
 }
 
-async function measureCheckpoint({ auditPool, clock }: MeasureParts): Promise<void> {
+async function measureCheckpoint({ auditPool, clock }: MeasureServices): Promise<void> {
   const since = await oldestUnsigned(auditPool);
   metrics.checkpointAge.set(since === undefined ? 0 : Math.max(0, clock.now() - since.getTime()) / 1_000);
 }
 
-async function measureRotations({ rotatorPool, operatorPool, clock }: MeasureParts): Promise<void> {
+async function measureRotations({ rotatorPool, operatorPool, clock }: MeasureServices): Promise<void> {
   await measureOverdue({ pool: rotatorPool, clock });
   const overdue = await isSigningKeyOlder(operatorPool, new Date(clock.now() - SIGNING_AGE_MAX_MS));
   metrics.overdueRotations.set({ kind: "signing_key" }, overdue ? 1 : 0);
 }
 
-async function measurePartitions({ pool, clock, retentionDays }: MeasureParts): Promise<void> {
+async function measurePartitions({ pool, clock, retentionDays }: MeasureServices): Promise<void> {
   const overdueMs = await oldestDayOverdueMs(pool, clock.now(), retentionDays);
   metrics.oldestPartition.set(overdueMs / 1_000);
 }
 
-async function measureTables({ pool }: MeasureParts): Promise<void> {
+async function measureTables({ pool }: MeasureServices): Promise<void> {
   const { waiting_pages: waitingPages, lock_wait_seconds: lockWaitSeconds } = await readTableHealth(pool);
   metrics.waitingIndexPages.set(waitingPages);
   metrics.lockWait.set(lockWaitSeconds);
 }
 
 /** Returns the measuring jobs. */
-export function openMeasures(parts: MeasureParts, log: Logger): readonly UpkeepJob[] {
+export function openMeasures(parts: MeasureServices, log: Logger): readonly UpkeepJob[] {
   return [
     { name: "census", everyMs: CENSUS_MS, run: async () => await measureCensus(parts) },
     { name: "checkpoint age", everyMs: CHECKPOINT_MS, run: async () => await measureCheckpoint(parts) },

@@ -77,7 +77,7 @@ export const REVOCATION_NOTICES_JOB = "revocation notices";
 /** For notices whose notification was lost. */
 const REVOCATION_NOTICES_MS = 1_000;
 
-export interface UpkeepParts {
+export interface UpkeepServices {
   /** This worker's id. */
   readonly worker: string;
   readonly options: WorkerProcessOptions;
@@ -122,7 +122,7 @@ function attemptRate(clock: GuardedClock): () => Promise<number> {
 
 /** Live workers share the rate of claims, the notifications, and the claims of dead workers. */
 function presence(
-  { pool, clock, worker, dispatcher, options: { log } }: UpkeepParts,
+  { pool, clock, worker, dispatcher, options: { log } }: UpkeepServices,
   company: Company,
 ): UpkeepJob {
   const rate = attemptRate(clock);
@@ -147,7 +147,7 @@ function presence(
 }
 
 /** Exchanges the health of endpoints with other workers. Without others it only writes, for ingest and for later ones. */
-function healthExchange({ pool, clock, engine }: UpkeepParts, company: Company): UpkeepJob {
+function healthExchange({ pool, clock, engine }: UpkeepServices, company: Company): UpkeepJob {
   return {
     name: "endpoint health",
     everyMs: HEALTH_MS,
@@ -166,7 +166,7 @@ function endpointFailures({
   clock,
   engine,
   options: { config, log },
-}: UpkeepParts): readonly UpkeepJob[] {
+}: UpkeepServices): readonly UpkeepJob[] {
   const { deadLetterMs, autoDisableAfterMs: afterMs } = config;
   return [
     {
@@ -189,7 +189,7 @@ function endpointFailures({
  * limits how often a namespace is searched.
  */
 function reconciliation(
-  { pool, clock, temporal: client, options: { log } }: UpkeepParts,
+  { pool, clock, temporal: client, options: { log } }: UpkeepServices,
   company: Company,
 ): readonly UpkeepJob[] {
   const reconciler = new Reconciler({ pool, client, clock, log });
@@ -213,7 +213,7 @@ function reconciliation(
 }
 
 /** Removes the rest of erased tenants, and ends the workflows of their deliveries. */
-function erasure({ pool, clock, temporal, options: { log } }: UpkeepParts): UpkeepJob {
+function erasure({ pool, clock, temporal, options: { log } }: UpkeepServices): UpkeepJob {
   const releaser = new Releaser(temporal, machineTimers, log);
   return {
     name: "erasure",
@@ -224,7 +224,7 @@ function erasure({ pool, clock, temporal, options: { log } }: UpkeepParts): Upke
 }
 
 /** Separate from the reconciliation, which needs Temporal: the lag matters most while Temporal is down. */
-function lag({ pool, clock }: UpkeepParts): UpkeepJob {
+function lag({ pool, clock }: UpkeepServices): UpkeepJob {
   return {
     name: "lag",
     everyMs: LAG_MS,
@@ -240,7 +240,7 @@ function lag({ pool, clock }: UpkeepParts): UpkeepJob {
 }
 
 /** Starts replay jobs that should run and do not. */
-function replaySweep({ pool, clock, temporal, options: { log } }: UpkeepParts): UpkeepJob {
+function replaySweep({ pool, clock, temporal, options: { log } }: UpkeepServices): UpkeepJob {
   const starter = createReplayStarter(temporal);
   return {
     name: "replay sweep",
@@ -250,7 +250,7 @@ function replaySweep({ pool, clock, temporal, options: { log } }: UpkeepParts): 
 }
 
 /** Runs requested grades of receivers. */
-function grading({ engine: { grades } }: UpkeepParts): UpkeepJob {
+function grading({ engine: { grades } }: UpkeepServices): UpkeepJob {
   return {
     name: "grades",
     everyMs: GRADES_MS,
@@ -260,7 +260,7 @@ function grading({ engine: { grades } }: UpkeepParts): UpkeepJob {
 }
 
 /** Folds counts of dead letters, and notifies tenants. */
-function deadLetterNews({ pool, keyring, clock, options: { config } }: UpkeepParts): UpkeepJob[] {
+function deadLetterNews({ pool, keyring, clock, options: { config } }: UpkeepServices): UpkeepJob[] {
   const { deadLetterMs } = config;
   return [
     {
@@ -278,7 +278,7 @@ function deadLetterNews({ pool, keyring, clock, options: { config } }: UpkeepPar
 }
 
 /** Folds the counts of deliveries, reports endpoints that begin or cease to fail, and counts what an upgrade found. */
-function deliveryCounts({ pool, keyring, clock, options: { config } }: UpkeepParts): readonly UpkeepJob[] {
+function deliveryCounts({ pool, keyring, clock, options: { config } }: UpkeepServices): readonly UpkeepJob[] {
   const { deadLetterMs } = config;
   return [
     {
@@ -302,7 +302,7 @@ function deliveryCounts({ pool, keyring, clock, options: { config } }: UpkeepPar
 }
 
 /** Brings impossible instants back; retries only when some may exist, since that reads them all. */
-function futureInstants({ pool, clock, options: { log } }: UpkeepParts): UpkeepJob {
+function futureInstants({ pool, clock, options: { log } }: UpkeepServices): UpkeepJob {
   let offsetMs = Number.POSITIVE_INFINITY;
   return {
     name: "future instants",
@@ -323,7 +323,7 @@ function futureInstants({ pool, clock, options: { log } }: UpkeepParts): UpkeepJ
 }
 
 /** Removes ended status lists. A list of a million tokens takes 200 statements. */
-function statusLists({ pool, clock }: UpkeepParts): UpkeepJob {
+function statusLists({ pool, clock }: UpkeepServices): UpkeepJob {
   return {
     name: "status lists",
     everyMs: STATUS_LISTS_MS,
@@ -340,7 +340,7 @@ function revocationNotices({
   keyring,
   clock,
   options: { config },
-}: UpkeepParts): UpkeepJob {
+}: UpkeepServices): UpkeepJob {
   const { deadLetterMs } = config;
   const onlyIfTaken = isAway(cellsOf(config));
   return {
@@ -352,7 +352,7 @@ function revocationNotices({
 }
 
 /** Jobs that run when due. */
-function dueWork(parts: UpkeepParts, company: Company): readonly UpkeepJob[] {
+function dueWork(parts: UpkeepServices, company: Company): readonly UpkeepJob[] {
   const {
     pool,
     clock,
@@ -404,7 +404,7 @@ function dueWork(parts: UpkeepParts, company: Company): readonly UpkeepJob[] {
 }
 
 /** Jobs of a cell that is not the home cell. Nothing in them is due, so they go on while the clock is wrong. */
-function homeWork({ home, options: { config, log }, ...parts }: UpkeepParts): readonly UpkeepJob[] {
+function homeWork({ home, options: { config, log }, ...parts }: UpkeepServices): readonly UpkeepJob[] {
   const cells = cellsOf(config);
   return home !== undefined && isAway(cells)
     ? homeJobs({ ...parts, config, cell: cells.own, home, log })
@@ -412,7 +412,7 @@ function homeWork({ home, options: { config, log }, ...parts }: UpkeepParts): re
 }
 
 /** Starts the jobs. */
-export function startWorkerUpkeep(parts: UpkeepParts): Upkeep {
+export function startWorkerUpkeep(parts: UpkeepServices): Upkeep {
   const {
     clock,
     options: { config, log },

@@ -16,7 +16,7 @@ const ROUND_SECONDS = 2;
 const LOST_MS = 15_000;
 const LOST_MAX = 1_000;
 
-export interface VerificationJobsParts {
+export interface VerificationJobsServices {
   readonly pool: Pool;
   readonly client: Client;
   readonly clock: Clock;
@@ -28,7 +28,7 @@ export function verificationJobs({
   client,
   clock,
   options: { config, log },
-}: VerificationJobsParts): readonly UpkeepJob[] {
+}: VerificationJobsServices): readonly UpkeepJob[] {
   const perSecond = config.verificationsPerSecond;
   const verification = createPacedVerification(
     createVerification(client, Math.random),

@@ -1,6 +1,6 @@
 /** Entries of the compliance log about rotations: numbers and dates, never a secret. */
 import { appendEntry } from "#compliance/append-entry.ts";
-import type { EntrySources } from "#compliance/entry.ts";
+import type { EntryServices } from "#compliance/entry.ts";
 import type { Actor, EntryType } from "#compliance/entry-types.ts";
 import type { Queryable } from "#database/pool.ts";
 
@@ -33,7 +33,7 @@ export type AppendRotationEntry = (db: Queryable, entry: RotationEntry) => Promi
  *
  * @param by cause of the events: the client that presents the secret, or the sweep
  */
-export function createRotationLog(by: "client" | "sweep", sources: EntrySources): AppendRotationEntry {
+export function createRotationLog(by: "client" | "sweep", sources: EntryServices): AppendRotationEntry {
   return async (db, { type, tenantId, credentialId, details }) => {
     const actor: Actor = by === "client" ? `credential:${credentialId}` : "system:rotation";
     await appendEntry(db, { type, actor, tenant: tenantId, target: credentialId, details }, sources);

@@ -3,7 +3,7 @@
  * alerts. The token endpoint does not depend on it: without the sweep, secrets begin and end at the same times.
  */
 import { appendEntryNow } from "#compliance/append-entry.ts";
-import type { EntrySources } from "#compliance/entry.ts";
+import type { EntryServices } from "#compliance/entry.ts";
 import type { Pool, PoolClient } from "#database/pool.ts";
 import { CREDENTIAL_ENDED, insertNotices } from "#database/repositories/tokens/revocation-notices.ts";
 import {
@@ -47,7 +47,7 @@ export interface Swept {
   readonly ended: number;
 }
 
-export interface RotationSweepOptions extends EntrySources {
+export interface RotationSweepOptions extends EntryServices {
   /** Role signet_rotator. */
   readonly pool: Pool;
   readonly rules: RotationRules;

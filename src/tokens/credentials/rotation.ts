@@ -2,7 +2,7 @@
  * Rotation at the token endpoint (security decisions C). The first request after the due date creates a successor. The
  * answers carry it until its first use, which retires the previous secret. Ordinary requests have no extra cost.
  */
-import type { EntrySources } from "#compliance/entry.ts";
+import type { EntryServices } from "#compliance/entry.ts";
 import type { Pepper } from "#crypto/pepper.ts";
 import type { Pool, PoolClient } from "#database/pool.ts";
 import type {
@@ -53,7 +53,7 @@ export interface Rotation {
   step(use: SecretUse): Promise<CredentialRotation | undefined> | undefined;
 }
 
-export interface RotationOptions extends EntrySources {
+export interface RotationOptions extends EntryServices {
   /** Role signet_rotator. */
   readonly pool: Pool;
   readonly pepper: Pepper;

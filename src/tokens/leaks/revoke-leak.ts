@@ -1,5 +1,5 @@
 /** Emergency revocation of what leaked, in one transaction, with the receipt's revocations. */
-import type { EntrySources } from "#compliance/entry.ts";
+import type { EntryServices } from "#compliance/entry.ts";
 import type { PoolClient } from "#database/pool.ts";
 import { findRevocation } from "#database/repositories/tokens/revocations.ts";
 import { validationFailed } from "#domain/errors.ts";
@@ -23,7 +23,7 @@ async function revokeCredentials(
   db: PoolClient,
   { owners }: Found<"credential">,
   by: RevokedBy,
-  sources: EntrySources,
+  sources: EntryServices,
 ): Promise<Revocation[]> {
   const revocations: Revocation[] = [];
   for (const { id, tenant_id: tenantId } of owners) {
@@ -40,7 +40,7 @@ async function revokeSigningSecret(
   db: PoolClient,
   { owner, version }: Found<"signing_secret">,
   { hold, actor, reason, requestId }: RevokedBy,
-  sources: EntrySources,
+  sources: EntryServices,
 ): Promise<Revocation[]> {
   const { id, tenant_id: tenantId } = owner;
   const by = { actor, requestId };
@@ -72,7 +72,7 @@ export async function revokeLeak(
   db: PoolClient,
   leak: RevocableLeak,
   by: RevokedBy,
-  sources: EntrySources,
+  sources: EntryServices,
 ): Promise<readonly Revocation[]> {
   if (leak.kind === "credential") {
     return await revokeCredentials(db, leak, by, sources);

@@ -1,7 +1,7 @@
 /** Counts and digests of issued tokens per tenant: one log entry per hour, not per token (security decisions E). */
 import { createHash, type Hash } from "node:crypto";
 import { appendEntry } from "#compliance/append-entry.ts";
-import type { EntrySources } from "#compliance/entry.ts";
+import type { EntryServices } from "#compliance/entry.ts";
 import type { Pool } from "#database/pool.ts";
 import { transaction } from "#database/transaction.ts";
 import type { Clock, Timers } from "#domain/clock.ts";
@@ -119,7 +119,7 @@ export function createIssuedTokens({ append, clock, timers, log }: IssuedTokensO
 export async function appendIssuedTokens(
   pool: Pool,
   counts: readonly IssuedCount[],
-  sources: EntrySources,
+  sources: EntryServices,
 ): Promise<void> {
   await transaction(pool, async (db) => {
     for (const { tenantId, count, digest, firstMs, lastMs } of counts) {

@@ -172,7 +172,7 @@ function noteUse({ client, version, admission }: AuthenticatedClient, lastUsed: 
   }
 }
 
-interface RotationParts {
+interface RotationServices {
   readonly presented: PresentedCredentials;
   readonly request: TokenRequest;
   readonly rotation: Rotation;
@@ -180,7 +180,7 @@ interface RotationParts {
 
 function rotationStep(
   { client, version, admission, registeredCertificate }: AuthenticatedClient,
-  { presented, request, rotation }: RotationParts,
+  { presented, request, rotation }: RotationServices,
 ): ReturnType<Rotation["step"]> {
   if (version === undefined || !("clientSecret" in presented)) {
     return undefined;

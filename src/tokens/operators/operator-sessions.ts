@@ -3,7 +3,7 @@
  * its hash is stored. Starting one, ending one and viewing a tenant are entries of the compliance log.
  */
 import { appendEntry } from "#compliance/append-entry.ts";
-import type { ComplianceEntry, EntrySources } from "#compliance/entry.ts";
+import type { ComplianceEntry, EntryServices } from "#compliance/entry.ts";
 import type { Pool } from "#database/pool.ts";
 import { findTenant } from "#database/repositories/tenants.ts";
 import {
@@ -28,7 +28,7 @@ const SESSIONS_MAX = 20;
 const SECRET_BYTES = 32;
 const SECRET_FORM = /^[A-Za-z0-9_-]{43}$/;
 
-export interface OperatorSessionServices extends EntrySources {
+export interface OperatorSessionServices extends EntryServices {
   /** Role signet_operator. */
   readonly pool: Pool;
   readonly authenticator: Pick<OperatorAuthenticator, "byCertificate" | "isBootstrap">;

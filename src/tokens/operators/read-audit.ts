@@ -4,7 +4,7 @@
  * process counts and writes its own. A killed process loses counts, but never the first entry.
  */
 import { appendEntry } from "#compliance/append-entry.ts";
-import type { ComplianceEntry, EntrySources } from "#compliance/entry.ts";
+import type { ComplianceEntry, EntryServices } from "#compliance/entry.ts";
 import type { Pool } from "#database/pool.ts";
 import { transaction } from "#database/transaction.ts";
 import type { Logger } from "#observability/logger.ts";
@@ -34,7 +34,7 @@ type Subject = Pick<ComplianceEntry, "tenant" | "target"> & {
   readonly operation: string;
 };
 
-export interface ReadAuditOptions extends EntrySources {
+export interface ReadAuditOptions extends EntryServices {
   /** Role signet_operator. */
   readonly pool: Pool;
   readonly log: Logger;

@@ -4,7 +4,7 @@
  * the request id of the entry.
  */
 import { appendEntry } from "#compliance/append-entry.ts";
-import type { EntrySources } from "#compliance/entry.ts";
+import type { EntryServices } from "#compliance/entry.ts";
 import type { Actor } from "#compliance/entry-types.ts";
 import type { Pool } from "#database/pool.ts";
 import { transaction } from "#database/transaction.ts";
@@ -34,7 +34,7 @@ export interface Refusal {
 /** Records a refusal. Resolves after the write, even if it failed. */
 export type NoteRefusal = (refusal: Refusal) => Promise<void>;
 
-export interface RefusalAuditOptions extends EntrySources {
+export interface RefusalAuditOptions extends EntryServices {
   /** Role signet_operator. */
   readonly pool: Pool;
   readonly log: Logger;

@@ -1,6 +1,6 @@
 /** Producer secrets, with which credentials sign events: create, rotate with overlap, revoke, require. The log records every change. */
 import { appendEntry, type By } from "#compliance/append-entry.ts";
-import type { EntrySources } from "#compliance/entry.ts";
+import type { EntryServices } from "#compliance/entry.ts";
 import { envelopeAad } from "#crypto/envelope.ts";
 import type { Keyring } from "#crypto/keyring.ts";
 import type { PoolClient } from "#database/pool.ts";
@@ -22,7 +22,7 @@ import { type Published, publishPolicyChange } from "#revocation/publish-revocat
 /** Maximum number of valid versions. With a third, producers would not know which one to remove. */
 const GOOD_MAX = 2;
 
-export interface ProducerSecretServices extends EntrySources {
+export interface ProducerSecretServices extends EntryServices {
   readonly keyring: Keyring;
 }
 
@@ -110,7 +110,7 @@ export async function revokeProducerSecretVersions(
     reason,
     by,
   }: { readonly version: number | undefined; readonly reason: string | undefined; readonly by: By },
-  services: EntrySources,
+  services: EntryServices,
 ): Promise<ProducerSecretRow[]> {
   await lockCredential(db, tenantId, id);
   const now = new Date(services.clock.now());
@@ -146,7 +146,7 @@ export async function setSignatureRequired(
   db: PoolClient,
   credential: Credential,
   { required, by }: { readonly required: boolean; readonly by: By },
-  services: EntrySources,
+  services: EntryServices,
 ): Promise<Published | undefined> {
   requireActive(credential);
   const { id, tenant_id: tenantId } = credential;

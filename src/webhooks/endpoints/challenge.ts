@@ -11,7 +11,7 @@ import { transaction } from "#database/transaction.ts";
 import { buildEnvelope } from "../sending/envelope.ts";
 import type { HttpSender, SendRequest } from "../sending/http-sender.ts";
 import type { ReceiverAccess } from "../sending/receiver-access.ts";
-import { type OwnEventSources, publishOwnEvent } from "../ingest/own-event.ts";
+import { type OwnEventServices, publishOwnEvent } from "../ingest/own-event.ts";
 import type { OpenSecrets } from "../sending/open-secrets.ts";
 import type { Signer } from "../sending/signer.ts";
 import { type SetKeys, signSet } from "../ssf/set.ts";
@@ -46,7 +46,7 @@ export interface Challenge {
   ping(ping: Ping): Promise<"verified" | "failed" | "superseded">;
 }
 
-export interface ChallengeOptions extends OwnEventSources {
+export interface ChallengeOptions extends OwnEventServices {
   readonly pool: Pool;
   readonly http: HttpSender;
   /** For endpoints with custom headers or authentication. */

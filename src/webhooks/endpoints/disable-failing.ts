@@ -18,7 +18,7 @@ import { type Endpoint, lockEndpoint, moveEndpoint } from "#database/repositorie
 import { findStream } from "#database/repositories/webhooks/ssf-streams.ts";
 import { transaction } from "#database/transaction.ts";
 import type { EndpointFailures } from "../pacing/endpoint-failures.ts";
-import { type OwnEventSources, publishOwnEvent } from "../ingest/own-event.ts";
+import { type OwnEventServices, publishOwnEvent } from "../ingest/own-event.ts";
 import { publishStreamUpdated } from "../ssf/publish.ts";
 import { ENDPOINT_MOVES, mayMove } from "#domain/endpoint-state.ts";
 
@@ -46,7 +46,7 @@ export async function writeFailures(pool: Pool, failures: EndpointFailures): Pro
   });
 }
 
-export interface DisableOptions extends OwnEventSources {
+export interface DisableOptions extends OwnEventServices {
   /** Role signet_worker. */
   readonly pool: Pool;
   readonly log: Logger;

@@ -1,6 +1,6 @@
 /** Lifecycle of an endpoint's secret: NEXT, CURRENT, PREVIOUS, RETIRED (security decisions F). */
 import { appendEntry, type By } from "#compliance/append-entry.ts";
-import type { ComplianceEntry, EntrySources } from "#compliance/entry.ts";
+import type { ComplianceEntry, EntryServices } from "#compliance/entry.ts";
 import type { Keyring } from "#crypto/keyring.ts";
 import type { Queryable } from "#database/pool.ts";
 import { findDataKey } from "#database/repositories/data-keys.ts";
@@ -21,7 +21,7 @@ import { secretAad, secretFingerprint, signingKeyAad } from "#crypto/endpoint-se
 
 const SIGNING_KEY_BYTES = 32;
 
-export interface EndpointSecretServices extends EntrySources {
+export interface EndpointSecretServices extends EntryServices {
   readonly keyring: Keyring;
 }
 

@@ -36,7 +36,7 @@ export interface Registered {
   readonly replayed: boolean;
 }
 
-interface Tools {
+interface RegistrationServices {
   readonly keyring: Keyring;
   /** Returns the maximum number of endpoints of a tenant. */
   readonly endpointsMax: (tenantId: string) => Promise<number>;
@@ -56,7 +56,7 @@ interface TenantRegistration extends EndpointSettings, Pick<Registration, "idemp
 export async function registerEndpoint(
   db: Queryable,
   registration: TenantRegistration,
-  { keyring, endpointsMax, clock, randomBytes }: Tools,
+  { keyring, endpointsMax, clock, randomBytes }: RegistrationServices,
 ): Promise<Registered> {
   const { tenantId, idempotency } = registration;
   const now = new Date(clock.now());

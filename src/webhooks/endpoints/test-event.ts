@@ -3,7 +3,7 @@ import type { Queryable } from "#database/pool.ts";
 import { type Delivery, findDelivery } from "#database/repositories/webhooks/deliveries.ts";
 import { isReservedType, type OwnEventType, RESERVED_TYPE_PROBLEM } from "#domain/own-event-types.ts";
 import { validationFailed } from "#domain/errors.ts";
-import { type OwnEventSources, publishOwnEvent } from "../ingest/own-event.ts";
+import { type OwnEventServices, publishOwnEvent } from "../ingest/own-event.ts";
 
 const TEST_TYPE = "endpoint.test" satisfies OwnEventType;
 const TEST_DATA = JSON.stringify({ message: "This is a test event." });
@@ -25,7 +25,7 @@ export async function publishTestEvent(
   db: Queryable,
   { tenantId, id }: { readonly tenantId: string; readonly id: string },
   { type = TEST_TYPE, data = TEST_DATA }: TestEvent,
-  sources: OwnEventSources,
+  sources: OwnEventServices,
 ): Promise<Delivery | undefined> {
   if (type !== TEST_TYPE && isReservedType(type)) {
     throw validationFailed([{ pointer: "/type", ...RESERVED_TYPE_PROBLEM }]);

@@ -1,7 +1,7 @@
 /** Replays, cancels and expires the members of a carrier, as an operator's request or a timer requires. */
 import type { Logger } from "pino";
 import { appendEntry } from "#compliance/append-entry.ts";
-import type { EntrySources } from "#compliance/entry.ts";
+import type { EntryServices } from "#compliance/entry.ts";
 import type { EntryType } from "#compliance/entry-types.ts";
 import type { Pool, Queryable } from "#database/pool.ts";
 import { transaction } from "#database/transaction.ts";
@@ -51,7 +51,7 @@ export interface CarrierService {
   ): Promise<{ expired: number[]; later: (readonly [index: number, delayMs: number])[] }>;
 }
 
-export interface CarrierServiceOptions extends EntrySources {
+export interface CarrierServiceOptions extends EntryServices {
   readonly pool: Pool;
   readonly clock: Clock;
   readonly log: Logger;
@@ -74,7 +74,7 @@ function indexesOf(members: readonly FencedMember[], ids: readonly string[]): nu
 
 /** One entry for each tenant, after the change and in its transaction. */
 async function enter(
-  { db, sources }: { readonly db: Queryable; readonly sources: EntrySources },
+  { db, sources }: { readonly db: Queryable; readonly sources: EntryServices },
   {
     type,
     carrier,

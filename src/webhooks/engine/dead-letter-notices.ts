@@ -11,7 +11,7 @@ import {
   takeNotices,
 } from "#database/repositories/webhooks/dead-letter-counts.ts";
 import { transaction } from "#database/transaction.ts";
-import { type OwnEventSources, publishOwnEvent } from "../ingest/own-event.ts";
+import { type OwnEventServices, publishOwnEvent } from "../ingest/own-event.ts";
 
 const FOLDED_MAX = 10_000;
 const NOTICES_MAX = 50;
@@ -19,7 +19,7 @@ const NOTICES_MAX = 50;
 const LEAD_SHARE = 24 / 168;
 const WINDOW_SHARE = 1 / 168;
 
-export interface NoticeOptions extends OwnEventSources {
+export interface NoticeOptions extends OwnEventServices {
   /** Role signet_worker. */
   readonly pool: Pool;
 }

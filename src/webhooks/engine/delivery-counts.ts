@@ -15,12 +15,12 @@ import {
 } from "#database/repositories/webhooks/delivery-counts.ts";
 import { transaction } from "#database/transaction.ts";
 import { healthOf, withResults } from "#domain/endpoint-health.ts";
-import { type OwnEventSources, publishOwnEvent } from "../ingest/own-event.ts";
+import { type OwnEventServices, publishOwnEvent } from "../ingest/own-event.ts";
 
 const FOLDED_MAX = 10_000;
 const COUNTS_TABLE = "delivery_counts";
 
-export interface FoldOptions extends OwnEventSources {
+export interface FoldOptions extends OwnEventServices {
   /** Role signet_worker. */
   readonly pool: Pool;
 }

@@ -27,7 +27,7 @@ export interface ChangedHealth {
 }
 
 /** What the loop reads of a tenant. */
-export interface StreamSources {
+export interface StreamServices {
   /** Returns the newest deliveries. */
   readonly list: DeliveryService["list"];
   /** Returns the endpoints that are not healthy. */
@@ -171,7 +171,7 @@ export class DeliveryStream {
 }
 
 export class DeliveryStreams {
-  readonly #sources: StreamSources;
+  readonly #sources: StreamServices;
   readonly #clock: Clock;
   readonly #onFailure: (error: unknown) => void;
   readonly #watched = new Map<string, Watched>();
@@ -182,7 +182,7 @@ export class DeliveryStreams {
   #closed = false;
 
   constructor(
-    sources: StreamSources,
+    sources: StreamServices,
     { clock, timers }: { readonly clock: Clock; readonly timers: Timers },
     onFailure: (error: unknown) => void,
   ) {

@@ -50,7 +50,7 @@ export interface GradeSubject {
   readonly secrets: EndpointSecrets;
 }
 
-export interface CheckSources {
+export interface CheckServices {
   readonly signer: Signer;
   /** Brand that replaces "Service" in header names. */
   readonly headerBrand: string;
@@ -91,11 +91,11 @@ export class Checks {
     this.#subject = subject;
   }
 
-  build(name: CheckName, sources: CheckSources): GradeRequest {
+  build(name: CheckName, sources: CheckServices): GradeRequest {
     return this.#builders[name](sources);
   }
 
-  readonly #builders: Readonly<Record<CheckName, (sources: CheckSources) => GradeRequest>> = {
+  readonly #builders: Readonly<Record<CheckName, (sources: CheckServices) => GradeRequest>> = {
     valid: (sources) => this.#firstDelivery(sources),
     duplicate: (sources) => this.#firstDelivery(sources),
     retry: (sources) => {
@@ -149,7 +149,7 @@ export class Checks {
     valid_again: (sources) => this.#delivery(sources, {}),
   };
 
-  #firstDelivery(sources: CheckSources): GradeRequest & { readonly eventId: string } {
+  #firstDelivery(sources: CheckServices): GradeRequest & { readonly eventId: string } {
     if (this.#first === undefined) {
       const eventId = newId("event", sources.nowMs, sources.randomBytes);
       this.#first = { ...this.#delivery(sources, { eventId }), eventId };
@@ -157,7 +157,7 @@ export class Checks {
     return this.#first;
   }
 
-  #delivery(sources: CheckSources, variant: Variant): GradeRequest {
+  #delivery(sources: CheckServices, variant: Variant): GradeRequest {
     const { nowMs, randomBytes, signer } = sources;
     const { gradeId, endpointId, secrets } = this.#subject;
     const { eventId = newId("event", nowMs, randomBytes), attempt = 1 } = variant;
@@ -189,7 +189,7 @@ export class Checks {
   }
 
   /** A rotation as seen by a receiver that has only the other secret: its signature comes second. */
-  #withSecondSignature(sources: CheckSources): GradeRequest {
+  #withSecondSignature(sources: CheckServices): GradeRequest {
     const { headers, body } = this.#delivery(sources, {});
     const { sha256, v1 } = foreignSignatures(headers, body, sources);
     const name = signatureHeader(sources);
@@ -204,7 +204,7 @@ export class Checks {
     };
   }
 
-  #wronglySigned(sources: CheckSources): GradeRequest {
+  #wronglySigned(sources: CheckServices): GradeRequest {
     const { headers, body } = this.#delivery(sources, {});
     const { sha256, v1 } = foreignSignatures(headers, body, sources);
     const name = signatureHeader(sources);
@@ -212,7 +212,7 @@ export class Checks {
     return { headers: { ...kept, [name]: sha256, "webhook-signature": v1 }, body };
   }
 
-  #truncated(sources: CheckSources): GradeRequest {
+  #truncated(sources: CheckServices): GradeRequest {
     const { headers, body } = this.#delivery(sources, {});
     const name = signatureHeader(sources);
     const sha256 = (headers[name] ?? "").slice(0, "sha256=".length + 8);
@@ -225,7 +225,7 @@ function secondsOf(ms: number): string {
   return String(Math.floor(ms / 1_000));
 }
 
-function signatureHeader({ headerBrand }: CheckSources): string {
+function signatureHeader({ headerBrand }: CheckServices): string {
   return `X-${headerBrand}-Signature-256`;
 }
 
@@ -237,7 +237,7 @@ function without(headers: Readonly<Record<string, string>>, name: RegExp): Recor
 function foreignSignatures(
   headers: Readonly<Record<string, string>>,
   body: Buffer,
-  { randomBytes }: CheckSources,
+  { randomBytes }: CheckServices,
 ): { readonly sha256: string; readonly v1: string } {
   return signDelivery({
     secret: generateSecret(randomBytes),

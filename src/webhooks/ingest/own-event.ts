@@ -44,7 +44,7 @@ export interface PublishedOwnEvent {
   readonly deliveryIds: readonly string[];
 }
 
-export interface OwnEventSources {
+export interface OwnEventServices {
   readonly keyring: Pick<Keyring, "contentRoot">;
   readonly clock: Clock;
   /** For ids and cryptographic keys. */
@@ -78,7 +78,7 @@ async function takingEndpoints(
 export async function publishOwnEvent(
   db: Queryable,
   { tenantId, type, data, to, madeBy, except, onlyIfTaken }: OwnEvent,
-  { keyring, clock, randomBytes, deadLetterMs }: OwnEventSources,
+  { keyring, clock, randomBytes, deadLetterMs }: OwnEventServices,
 ): Promise<PublishedOwnEvent> {
   const nowMs = clock.now();
   const now = new Date(nowMs);

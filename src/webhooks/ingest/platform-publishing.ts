@@ -4,7 +4,7 @@
  * entries. Nothing is published without an entry.
  */
 import { appendEntry } from "#compliance/append-entry.ts";
-import type { EntrySources } from "#compliance/entry.ts";
+import type { EntryServices } from "#compliance/entry.ts";
 import type { Pool } from "#database/pool.ts";
 import { tenantTransaction } from "#database/transaction.ts";
 import { putBounded } from "#domain/bounded-map.ts";
@@ -33,7 +33,7 @@ interface Noted {
 /** @param pool role signet_api */
 export function createPlatformPublishingAudit(
   pool: Pool,
-  { clock, randomBytes }: EntrySources,
+  { clock, randomBytes }: EntryServices,
 ): NotePlatformPublishing {
   const noted = new Map<string, Noted>();
 

@@ -1,6 +1,6 @@
 /** Entries of replay jobs in the compliance log: one when a job begins, one when it ends. */
 import { appendEntry, type By } from "#compliance/append-entry.ts";
-import type { EntrySources } from "#compliance/entry.ts";
+import type { EntryServices } from "#compliance/entry.ts";
 import type { Queryable } from "#database/pool.ts";
 import type { ReplayJob } from "#database/repositories/webhooks/replay-jobs.ts";
 
@@ -8,7 +8,7 @@ async function log(
   db: Queryable,
   job: ReplayJob,
   { by, details }: { readonly by: By; readonly details: Readonly<Record<string, string | number>> },
-  sources: EntrySources,
+  sources: EntryServices,
 ): Promise<void> {
   const { id, tenant_id: tenantId, kind, state, total, rate_per_second: ratePerSecond } = job;
   await appendEntry(
@@ -29,13 +29,18 @@ export async function logJobStart(
   db: Queryable,
   job: ReplayJob,
   by: By,
-  sources: EntrySources,
+  sources: EntryServices,
 ): Promise<void> {
   await log(db, job, { by, details: {} }, sources);
 }
 
 /** For the transaction that ends a job. */
-export async function logJobEnd(db: Queryable, job: ReplayJob, by: By, sources: EntrySources): Promise<void> {
+export async function logJobEnd(
+  db: Queryable,
+  job: ReplayJob,
+  by: By,
+  sources: EntryServices,
+): Promise<void> {
   const { done, failed, skipped } = job;
   await log(db, job, { by, details: { done, failed, skipped } }, sources);
 }

@@ -1,6 +1,6 @@
 /** Runs replay jobs in the worker, page by page. Each page and its job's row share a transaction. */
 import type { Logger } from "pino";
-import type { EntrySources } from "#compliance/entry.ts";
+import type { EntryServices } from "#compliance/entry.ts";
 import type { Actor } from "#compliance/entry-types.ts";
 import type { Pool, Queryable } from "#database/pool.ts";
 import { makeMissingPage } from "#database/repositories/webhooks/missing-deliveries.ts";
@@ -22,7 +22,7 @@ import { transaction } from "#database/transaction.ts";
 import type { Releaser } from "../engine/release.ts";
 import { logJobEnd } from "./job-entries.ts";
 
-export interface ReplayRunnerOptions extends EntrySources {
+export interface ReplayRunnerOptions extends EntryServices {
   /** Role signet_worker. */
   readonly pool: Pool;
   readonly releaser: Releaser;

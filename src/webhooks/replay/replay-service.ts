@@ -1,7 +1,7 @@
 /** Replay jobs for tenants: create, read, pause, resume and cancel. */
 import type { Logger } from "pino";
 import type { By } from "#compliance/append-entry.ts";
-import type { EntrySources } from "#compliance/entry.ts";
+import type { EntryServices } from "#compliance/entry.ts";
 import type { Keyring } from "#crypto/keyring.ts";
 import type { Pool, Queryable } from "#database/pool.ts";
 import {
@@ -57,7 +57,7 @@ export const OUTCOMES_MAX = 100_000;
 const OPEN_JOBS_MAX = 10;
 export const REPLAY_RATE = { default: 500, max: 5_000 } as const;
 
-export interface ReplayServiceOptions extends EntrySources {
+export interface ReplayServiceOptions extends EntryServices {
   /** Role signet_api. */
   readonly pool: Pool;
   readonly keyring: Pick<Keyring, "contentRoot">;

@@ -1,6 +1,6 @@
 /** Starts replay jobs that were created or resumed while Temporal was unavailable. */
 import type { Logger } from "pino";
-import type { EntrySources } from "#compliance/entry.ts";
+import type { EntryServices } from "#compliance/entry.ts";
 import type { Pool } from "#database/pool.ts";
 import {
   changeReplayJob,
@@ -15,7 +15,7 @@ import type { ReplayStarter } from "./replay-starter.ts";
 const SILENT_AFTER_MS = 15_000;
 const KICKS_MAX = 100;
 
-export interface ReplaySweepOptions extends EntrySources {
+export interface ReplaySweepOptions extends EntryServices {
   /** Role signet_worker. */
   readonly pool: Pool;
   readonly starter: ReplayStarter;

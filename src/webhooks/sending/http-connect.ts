@@ -13,7 +13,7 @@ import type { HostResolver } from "./http-resolver.ts";
 import { ConnectFailure, encrypt, ignoreError, type Origin } from "./http-tls.ts";
 
 /** Dependencies of a connection. */
-export interface ConnectDependencies {
+export interface ConnectServices {
   readonly policy: AddressPolicy;
   readonly resolve: HostResolver;
   /** Whether one of our own URLs resolves to this address and port. */
@@ -28,10 +28,7 @@ export interface ConnectDependencies {
 const NEXT_ADDRESS_MS = 300;
 const MAX_ADDRESSES = 8;
 
-async function allowedAddresses(
-  origin: Origin,
-  dependencies: ConnectDependencies,
-): Promise<readonly string[]> {
+async function allowedAddresses(origin: Origin, dependencies: ConnectServices): Promise<readonly string[]> {
   const { hostname, port } = origin;
   let addresses: readonly string[] = [hostname];
   if (!origin.literal) {
@@ -128,7 +125,7 @@ function connectFirst(
 
 async function connectDirectly(
   origin: Origin,
-  dependencies: ConnectDependencies,
+  dependencies: ConnectServices,
   signal: AbortSignal,
 ): Promise<Socket> {
   const addresses = await allowedAddresses(origin, dependencies);
@@ -149,7 +146,7 @@ async function connectDirectly(
 async function connectThroughProxy(
   proxy: OutboundProxy,
   origin: Origin,
-  dependencies: ConnectDependencies,
+  dependencies: ConnectServices,
   signal: AbortSignal,
 ): Promise<Socket> {
   const { hostname, port } = origin;
@@ -166,7 +163,7 @@ async function connectThroughProxy(
  */
 export async function openConnection(
   origin: Origin,
-  dependencies: ConnectDependencies,
+  dependencies: ConnectServices,
   signal: AbortSignal,
 ): Promise<Socket> {
   const { proxy } = dependencies;

@@ -10,7 +10,7 @@ import type { EventEmitter } from "node:events";
 import type { SecureContext } from "node:tls";
 import { Client } from "undici";
 import type { Clock } from "#domain/clock.ts";
-import type { ConnectDependencies } from "./http-connect.ts";
+import type { ConnectServices } from "./http-connect.ts";
 import { openConnection } from "./http-connect.ts";
 import type { Keyed } from "./http-idle.ts";
 import { IdleSet } from "./http-idle.ts";
@@ -95,12 +95,7 @@ interface Events {
   onGone(pooled: Pooled): void;
 }
 
-function createPooled(
-  key: string,
-  origin: Origin,
-  dependencies: ConnectDependencies,
-  events: Events,
-): Pooled {
+function createPooled(key: string, origin: Origin, dependencies: ConnectServices, events: Events): Pooled {
   const abort = new AbortController();
   const client = new Client(origin.url, {
     ...CLIENT_OPTIONS,
@@ -139,7 +134,7 @@ function createPooled(
 
 /** Creates an empty pool. */
 export function createConnections(
-  dependencies: ConnectDependencies,
+  dependencies: ConnectServices,
   limits: ConnectionLimits,
   clock: Clock,
 ): Connections {

@@ -27,7 +27,7 @@ import type { Connection, ConnectionStatistics, Connections } from "./http-conne
 import { createConnections } from "./http-connections.ts";
 import type { ExchangeEnd } from "./http-exchange.ts";
 import { Exchange } from "./http-exchange.ts";
-import type { ConnectDependencies } from "./http-connect.ts";
+import type { ConnectServices } from "./http-connect.ts";
 import type { HostResolver } from "./http-resolver.ts";
 import { createHostResolver } from "./http-resolver.ts";
 import { KEPT_BODY_BYTES, requestedWaitMs, responseText } from "./http-response.ts";
@@ -100,7 +100,7 @@ export interface HttpSenderOptions {
   readonly timers: Timers;
   readonly resolver?: HostResolver;
   /** Whether an address and port belong to our own URLs; by default none do. */
-  readonly isOwnAddress?: ConnectDependencies["isOwnAddress"];
+  readonly isOwnAddress?: ConnectServices["isOwnAddress"];
   /** Certificate authorities (PEM) trusted in addition to the public ones. */
   readonly extraCertificateAuthorities?: readonly string[];
   /** Proxy for all requests. */

@@ -23,7 +23,7 @@ import {
   subjectText,
 } from "#domain/security-events.ts";
 import { sealNewContents } from "../ingest/event-content.ts";
-import type { OwnEventSources } from "../ingest/own-event.ts";
+import type { OwnEventServices } from "../ingest/own-event.ts";
 
 /** Maximum number of tokens that a receiver may leave unacknowledged. The stream is disabled at the next one. */
 export const POLLED_SETS_MAX = 10_000;
@@ -122,7 +122,7 @@ async function store(
   db: Queryable,
   tenantId: string,
   taken: readonly Taken[],
-  { keyring, clock, randomBytes, deadLetterMs }: OwnEventSources,
+  { keyring, clock, randomBytes, deadLetterMs }: OwnEventServices,
 ): Promise<void> {
   const wrapped = (await findDataKeys(db, [tenantId])).get(tenantId);
   if (wrapped === undefined || taken.length === 0) {
@@ -207,7 +207,7 @@ async function withRoom(
   db: Queryable,
   tenantId: string,
   streams: readonly StreamRow[],
-  sources: OwnEventSources,
+  sources: OwnEventServices,
 ): Promise<readonly StreamRow[]> {
   const polled = streams.filter(({ endpoint_id: endpointId }) => endpointId === null);
   const full =
@@ -238,7 +238,7 @@ async function withRoom(
 export async function publishSecurityEvents(
   db: Queryable,
   { tenantId, subject, events, atMs, ...by }: SecurityEvents,
-  sources: OwnEventSources,
+  sources: OwnEventServices,
 ): Promise<void> {
   const streams = await actAs(
     db,
@@ -283,7 +283,7 @@ export async function publishVerification(
   db: Queryable,
   stream: StreamRow,
   state: string | undefined,
-  sources: OwnEventSources,
+  sources: OwnEventServices,
 ): Promise<void> {
   const event = streamEvent(stream, "verification", state === undefined ? {} : { state });
   await actAs(db, "signet_ingest", async () => await store(db, stream.tenant_id, [event], sources));
@@ -294,7 +294,7 @@ export async function publishStreamUpdated(
   db: Queryable,
   stream: StreamRow,
   { status, reason }: { readonly status: StreamStatus; readonly reason: string },
-  sources: OwnEventSources,
+  sources: OwnEventServices,
 ): Promise<void> {
   const event = streamEvent(stream, "stream-updated", { status, reason });
   await actAs(db, "signet_ingest", async () => await store(db, stream.tenant_id, [event], sources));

@@ -40,7 +40,7 @@ import {
   sealAuthentication,
   type SettingsInput,
 } from "../endpoints/settings.ts";
-import type { OwnEventSources } from "../ingest/own-event.ts";
+import type { OwnEventServices } from "../ingest/own-event.ts";
 import { REPLAY_RATE, type ReplayService } from "../replay/replay-service.ts";
 import { publishVerification } from "./publish.ts";
 
@@ -70,7 +70,7 @@ export interface ShownStatus {
   readonly reason: string | null;
 }
 
-export interface StreamServiceOptions extends OwnEventSources {
+export interface StreamServiceOptions extends OwnEventServices {
   /** Role signet_api. */
   readonly pool: Pool;
   readonly keyring: Keyring;

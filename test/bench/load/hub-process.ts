@@ -29,7 +29,7 @@ async function start({ url, region, port }: HubPlan): Promise<number> {
   const primary = new Primary({
     subscribe: hubSubscription(url),
     identity: { lockKey: randomInt(LOCK_KEYS), process: "hub", region, version: "bench", leaseMs: LEASE_MS },
-    onLine: (line, state) => hub?.hear(line, state),
+    onLine: (line, state) => hub?.relay(line, state),
     timers: machineTimers,
     log,
   });

@@ -18,7 +18,7 @@ import { parseVerifierKey } from "#lib/transparency-log/signed-note.ts";
 import { createLogger } from "#observability/logger.ts";
 import { createPool, type Pool } from "#database/pool.ts";
 import { examineBucket } from "#processes/doctor/checks.ts";
-import { loadCheckpointMeans } from "#processes/worker/checkpoints.ts";
+import { loadCheckpointSigning } from "#processes/worker/checkpoints.ts";
 import { useTestApi } from "#test/support/api.ts";
 import { AWS_REGION, type AwsServer, startAwsServer, withoutAwsServer } from "#test/support/aws-server.ts";
 import { runSignet } from "#test/support/command-line.ts";
@@ -251,7 +251,7 @@ describe.skipIf(withoutAwsServer("VersityGW", "checkpoints in a bucket"))("a buc
 
   test("without object lock stops the start, and the doctor names it", async () => {
     const bucket = await createBucket(false);
-    await expect(loadCheckpointMeans(settings(bucket), randomBytes, log)).rejects.toThrow(
+    await expect(loadCheckpointSigning(settings(bucket), randomBytes, log)).rejects.toThrow(
       `SIGNET_CHECKPOINT_S3_URL cannot be used: bucket ${bucket} has no object lock`,
     );
     const sink = await open(bucket);
@@ -268,20 +268,20 @@ describe.skipIf(withoutAwsServer("VersityGW", "checkpoints in a bucket"))("a buc
     const bucket = await createBucket();
     const secret = process.env["AWS_SECRET_ACCESS_KEY"];
     process.env["AWS_SECRET_ACCESS_KEY"] = "wrong";
-    const opening = loadCheckpointMeans(settings(bucket), randomBytes, log);
+    const opening = loadCheckpointSigning(settings(bucket), randomBytes, log);
     await expect(opening).rejects.toThrow("SIGNET_CHECKPOINT_S3_URL cannot be used: SignatureDoesNotMatch");
     process.env["AWS_SECRET_ACCESS_KEY"] = secret;
   });
 
   test("that does not exist stops the start; one that does not answer delays checkpoints only", async () => {
-    await expect(loadCheckpointMeans(settings("no-such-bucket"), randomBytes, log)).rejects.toThrow(
+    await expect(loadCheckpointSigning(settings("no-such-bucket"), randomBytes, log)).rejects.toThrow(
       "SIGNET_CHECKPOINT_S3_URL cannot be used: NoSuchBucket",
     );
     const nobody = `http://127.0.0.1:${await freePort()}`;
     const bucket = await createBucket();
-    const { sink } = await loadCheckpointMeans(settings(bucket, nobody), randomBytes, log);
+    const { sink } = await loadCheckpointSigning(settings(bucket, nobody), randomBytes, log);
     await expect(sink.append({ seq: 1, note: "first" })).rejects.toThrow("ECONNREFUSED");
-    const { sink: reached } = await loadCheckpointMeans(settings(bucket), randomBytes, log);
+    const { sink: reached } = await loadCheckpointSigning(settings(bucket), randomBytes, log);
     expect(reached.place).toBe(`s3://${bucket}/log/`);
     expect(await examineBucket(async () => await Promise.resolve(reached))).toEqual({
       check: "bucket",

@@ -7,7 +7,7 @@ import {
   EndpointPatch,
   NewEndpoint,
   RegisteredEndpoint,
-  wireEndpoint,
+  toEndpointJson,
 } from "#api/schemas/endpoints.ts";
 import { endpointCommand } from "#cli/client/endpoint.ts";
 import type { CliContext } from "#cli/context.ts";
@@ -97,7 +97,7 @@ describe("every setting of the table", () => {
   });
 
   test("is in the wire form, as stored; absent ones are null or empty", () => {
-    expect(JSON.parse(wireEndpoint(ROW, ACTIVITY))).toMatchObject({
+    expect(JSON.parse(toEndpointJson(ROW, ACTIVITY))).toMatchObject({
       url: SETTINGS.url,
       events: SETTINGS.eventTypes,
       metadata: { one: 1 },
@@ -108,9 +108,9 @@ describe("every setting of the table", () => {
       require_echo: true,
       rate_limit: 20,
     });
-    expect(wireEndpoint(ROW, ACTIVITY)).toMatch(/,"metadata":\{"one": 1\.0\}\}$/);
+    expect(toEndpointJson(ROW, ACTIVITY)).toMatch(/,"metadata":\{"one": 1\.0\}\}$/);
     const bare = { metadata: null, description: null, filter: null, headers: null, authentication: null };
-    expect(JSON.parse(wireEndpoint({ ...ROW, ...bare, rateLimit: null }, ACTIVITY))).toMatchObject({
+    expect(JSON.parse(toEndpointJson({ ...ROW, ...bare, rateLimit: null }, ACTIVITY))).toMatchObject({
       ...bare,
       headers: {},
       rate_limit: null,

@@ -26,6 +26,10 @@ const RULES = [
   ],
   // Behind an edge or a proxy this is the proxy's address: use `clientAddress` to count by address.
   ["the address of the peer", /\brequest\.ip\b/, []],
+  // CONTRIBUTING.md has the words: services for collaborators, options for values, `toX` for wire forms.
+  ["another noun for services", /\b(?:interface|type) \w*(?:Sources|Means|Needs|Dependencies|Tools)\b/, []],
+  ["the parts of an envelope", /\b(?:interface|type) \w+Parts\b/, ["src/webhooks/sending/envelope.ts"]],
+  ["another verb for a wire form", /\bfunction (?:present|wire)[A-Z]/, ["src/http/present.ts"]],
 ] as const;
 
 /** Aliases that name a column otherwise than the schema does, by repository. They are left from before: add none. */

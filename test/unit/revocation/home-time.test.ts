@@ -213,7 +213,7 @@ function overPostgres({ home, monotonic, wall, time }: World): Link {
           nowMs: home.now(),
           revocations: home.revocations(question.after),
         };
-        return () => void view.learn(question, news);
+        return () => void view.applyAnswer(question, news);
       };
     },
   };

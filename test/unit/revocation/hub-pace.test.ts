@@ -81,7 +81,7 @@ class DistantPrimary implements Upstream {
     await Promise.resolve();
   }
 
-  async lose(): Promise<void> {
+  async reportLost(): Promise<void> {
     await Promise.resolve();
   }
 
@@ -174,7 +174,7 @@ async function start({ hubs: hubCount, followers: followerCount, ...distance }: 
   /** Revokes a tenant: the hubs hear of it. */
   const revoke = (tenantId: string): void => {
     const { line, ...state }: Extract<Reply, { type: "line" }> = model.commit(tenantId);
-    hubs.forEach((hub, number) => void primaries[number]?.notify().then(() => hub.hear(line, state)));
+    hubs.forEach((hub, number) => void primaries[number]?.notify().then(() => hub.relay(line, state)));
   };
   return { primaries, hubs, wires, followers, revoke };
 }

@@ -31,7 +31,7 @@ beforeEach(() => {
       snapshot: async () => await Promise.resolve(model.snapshot()),
       relayed: () => undefined,
       report: async (followers) => await Promise.resolve(void reported.push(...followers)),
-      lose: async () => await Promise.resolve(),
+      reportLost: async () => await Promise.resolve(),
     },
     leaseMs: LEASE_MS,
     timers: time,

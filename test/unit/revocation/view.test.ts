@@ -78,13 +78,13 @@ test("the view admits nothing before the first complete answer", () => {
 
 describe("a token is revoked", () => {
   test.each(REVOCATION_KINDS)("by its %s, from an answer and from a notification", (kind) => {
-    view.learn(view.ask(), news(0));
+    view.applyAnswer(view.ask(), news(0));
     expect(view.verdict(TOKEN)).toBe("admit");
-    view.hear(`1:${kind}:${TARGETS[kind]}`);
+    view.applyNotification(`1:${kind}:${TARGETS[kind]}`);
     expect(view.verdict(TOKEN)).toBe("revoked");
 
     const other = newView();
-    other.learn(other.ask(), news(1, revocation(kind)));
+    other.applyAnswer(other.ask(), news(1, revocation(kind)));
     expect(other.verdict(TOKEN)).toBe("revoked");
     expect(
       other.verdict({
@@ -100,12 +100,12 @@ describe("a token is revoked", () => {
   });
 
   test("also before the first answer, by nothing that is known: its time comes with the answer", () => {
-    expect(view.hear("1:jti:jti_1")).toBe(false);
+    expect(view.applyNotification("1:jti:jti_1")).toBe(false);
     expect(view.verdict(TOKEN)).toBe("stale");
   });
 
   test("until its revocation expires and is forgotten; keys and certificates forever", () => {
-    view.learn(view.ask(), news(2, revocation("credential", 500), revocation("kid", null)));
+    view.applyAnswer(view.ask(), news(2, revocation("credential", 500), revocation("kid", null)));
     pass(499);
     view.prune();
     expect(view.size).toBe(2);
@@ -119,9 +119,9 @@ describe("a token is revoked", () => {
   });
 
   test("never by garbage on the channel, which is not an error", () => {
-    view.learn(view.ask(), news(0));
+    view.applyAnswer(view.ask(), news(0));
     for (const payload of ["", ":", "1", "x:y", "1:nothing:crd_1", "1:cert:zz", "1:credential"]) {
-      view.hear(payload);
+      view.applyNotification(payload);
     }
     expect(view.verdict(TOKEN)).toBe("admit");
     expect(view.sequence).toBe(0);
@@ -132,7 +132,7 @@ describe("the lease", () => {
   test("counts from the sending of the question, not from its answer", () => {
     const question = view.ask();
     pass(150);
-    view.learn(question, news(0));
+    view.applyAnswer(question, news(0));
     pass(49);
     expect(view.verdict(TOKEN)).toBe("admit");
     pass(1);
@@ -143,14 +143,14 @@ describe("the lease", () => {
     const older = view.ask();
     pass(100);
     const newer = view.ask();
-    view.learn(newer, news(0));
-    view.learn(older, news(0));
+    view.applyAnswer(newer, news(0));
+    view.applyAnswer(older, news(0));
     pass(199);
     expect(view.verdict(TOKEN)).toBe("admit");
   });
 
   test("ends when the machine was suspended, whatever the monotonic clock says", () => {
-    view.learn(view.ask(), news(0));
+    view.applyAnswer(view.ask(), news(0));
     wall += 101;
     expect(view.verdict(TOKEN)).toBe("stale");
   });
@@ -158,22 +158,22 @@ describe("the lease", () => {
   test("is not granted by an answer to a question from before the suspension", () => {
     const question = view.ask();
     wall += 60_000;
-    view.learn(question, news(0));
+    view.applyAnswer(question, news(0));
     expect(view.verdict(TOKEN)).toBe("stale");
   });
 
   test("is not granted by a standby", () => {
-    expect(view.learn(view.ask(), { ...news(0), standby: true })).toBe("standby");
+    expect(view.applyAnswer(view.ask(), { ...news(0), standby: true })).toBe("standby");
     expect(view.verdict(TOKEN)).toBe("stale");
   });
 });
 
 describe("the known state", () => {
   test("is requested from the last number of an answer: lost notifications come with the next answer", () => {
-    view.learn(view.ask(), news(4));
-    view.hear("7:jti:other");
+    view.applyAnswer(view.ask(), news(4));
+    view.applyNotification("7:jti:other");
     expect(view.ask().after).toBe(4);
-    view.learn(view.ask(), news(7, revocation("principal")));
+    view.applyAnswer(view.ask(), news(7, revocation("principal")));
     expect(view.verdict(TOKEN)).toBe("revoked");
     expect(view.ask().after).toBe(7);
   });
@@ -182,21 +182,21 @@ describe("the known state", () => {
     ["an older state of the database", { ...news(3) }],
     ["another database", { ...news(9), epoch: randomUUID() }],
   ])("is kept when %s comes, and nothing is admitted until it is read again", (_name, restored) => {
-    view.learn(view.ask(), news(5, revocation("tenant")));
-    expect(view.learn(view.ask(), restored)).toBe("restored");
+    view.applyAnswer(view.ask(), news(5, revocation("tenant")));
+    expect(view.applyAnswer(view.ask(), restored)).toBe("restored");
     const free = { ...TOKEN, tenantId: "ten_2" };
     expect(view.verdict(free)).toBe("stale");
-    expect(view.learn(view.ask(true), restored)).toBe("replaced");
+    expect(view.applyAnswer(view.ask(true), restored)).toBe("replaced");
     expect(view.sequence).toBe(restored.seq);
     expect(view.verdict(free)).toBe("admit");
     expect(view.verdict(TOKEN)).toBe("revoked");
   });
 
   test("is replaced by an older state over a new connection, and not by the same one", () => {
-    expect(view.learn(view.ask(true), news(5))).toBe("current");
-    expect(view.learn(view.ask(true), news(5))).toBe("current");
-    expect(view.learn(view.ask(true), news(3))).toBe("replaced");
-    expect(view.learn(view.ask(true), news(3))).toBe("current");
+    expect(view.applyAnswer(view.ask(true), news(5))).toBe("current");
+    expect(view.applyAnswer(view.ask(true), news(5))).toBe("current");
+    expect(view.applyAnswer(view.ask(true), news(3))).toBe("replaced");
+    expect(view.applyAnswer(view.ask(true), news(3))).toBe("current");
   });
 });
 
@@ -223,7 +223,7 @@ test("no token is admitted longer than the lease after its revocation, whatever 
             revokedAt === Infinity
               ? news(0)
               : news(1, ...(question.after < 1 ? [revocation("jti", null)] : []));
-          underWay.push(() => void subject.learn(question, answer));
+          underWay.push(() => void subject.applyAnswer(question, answer));
         } else if (action === "answer") {
           underWay.splice(ms % Math.max(underWay.length, 1), 1)[0]?.();
         } else {

@@ -5,7 +5,7 @@ import type { SignetServer } from "#http/types.ts";
 import type { Endpoint, RotatedEndpointSecret } from "#lib/client/api-types.ts";
 import { validationFailed } from "#domain/errors.ts";
 import { SEE_OTHER } from "#portal/context.ts";
-import type { PortalParts } from "#portal/page-parts.ts";
+import type { PortalServices } from "#portal/page-parts.ts";
 import { Form, Line } from "#portal/forms.ts";
 import { html } from "#portal/html.ts";
 import type { PageContent } from "#portal/layout.ts";
@@ -28,7 +28,7 @@ const STEPS: readonly { readonly form: string; readonly api: string; readonly do
   { form: "secret/activate", api: "secret/activate", done: "activated" },
 ];
 
-function registerSteps(scope: SignetServer, { send }: PortalParts): void {
+function registerSteps(scope: SignetServer, { send }: PortalServices): void {
   for (const { form, api, done } of STEPS) {
     scope.post(
       `/endpoints/:id/${form}`,
@@ -65,7 +65,7 @@ function rotatedPage(
   };
 }
 
-function registerRotation(scope: SignetServer, { send }: PortalParts): void {
+function registerRotation(scope: SignetServer, { send }: PortalServices): void {
   scope.post(
     "/endpoints/:id/secret/rotate",
     { config: WRITING, schema: { hide: true, params: PARAMS, body: Form(ROTATION_FIELDS) } },
@@ -82,7 +82,7 @@ function registerRotation(scope: SignetServer, { send }: PortalParts): void {
   );
 }
 
-function registerEditing(scope: SignetServer, { send, urlProblem }: PortalParts): void {
+function registerEditing(scope: SignetServer, { send, urlProblem }: PortalServices): void {
   scope.get(
     "/endpoints/:id/edit",
     { config: WRITING, schema: { hide: true, params: PARAMS } },
@@ -121,7 +121,7 @@ async function deleteEndpoint(
     body,
   }: Pick<FastifyRequest, "visit"> & { params: { id: string }; body: { confirm: string } },
   reply: FastifyReply,
-  { send }: PortalParts,
+  { send }: PortalServices,
 ): Promise<FastifyReply> {
   if (body.confirm.trim() !== "delete") {
     const error = validationFailed([
@@ -133,7 +133,7 @@ async function deleteEndpoint(
   return await reply.redirect(`${ENDPOINTS}?done=deleted`, SEE_OTHER);
 }
 
-export function registerEndpointChanges(scope: SignetServer, parts: PortalParts): void {
+export function registerEndpointChanges(scope: SignetServer, parts: PortalServices): void {
   registerSteps(scope, parts);
   registerRotation(scope, parts);
   registerEndpointSigning(scope, parts);

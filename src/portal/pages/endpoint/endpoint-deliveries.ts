@@ -6,7 +6,7 @@ import type { ListAnswer } from "#portal/context.ts";
 import { filteredPath } from "#portal/filters.ts";
 import { html, type Html } from "#portal/html.ts";
 import type { PageContent } from "#portal/layout.ts";
-import type { PortalParts } from "#portal/page-parts.ts";
+import type { PortalServices } from "#portal/page-parts.ts";
 import { facts, table, timeAgo } from "#portal/parts.ts";
 import type { Visit } from "#portal/visit.ts";
 import { hourCharts } from "../charts.ts";
@@ -69,7 +69,7 @@ async function hoursPage(visit: Visit, id: string): Promise<PageContent> {
   };
 }
 
-export function registerEndpointHours(scope: SignetServer, { send }: PortalParts): void {
+export function registerEndpointHours(scope: SignetServer, { send }: PortalServices): void {
   scope.get(
     "/endpoints/:id/hours",
     { config: { portal: ["webhooks:read"] }, schema: { hide: true, params: IdParams("endpoint") } },

@@ -12,7 +12,7 @@ import { areaField, lineField } from "#portal/fields.ts";
 import { Form, Line } from "#portal/forms.ts";
 import { html, type Part } from "#portal/html.ts";
 import type { PageContent } from "#portal/layout.ts";
-import type { PortalParts } from "#portal/page-parts.ts";
+import type { PortalServices } from "#portal/page-parts.ts";
 import { facts, formFields, textBlock } from "#portal/parts.ts";
 import { fieldErrors, refused } from "#portal/problems.ts";
 import { isPrivateKey, publicKeyAgain } from "#portal/typed-again.ts";
@@ -161,7 +161,7 @@ function signingPage(visit: Visit, id: string, values: SigningFields, error?: Si
   };
 }
 
-export function registerEndpointSigning(scope: SignetServer, { send }: PortalParts): void {
+export function registerEndpointSigning(scope: SignetServer, { send }: PortalServices): void {
   const params = IdParams("endpoint");
   scope.get(
     "/endpoints/:id/signing",

@@ -10,7 +10,7 @@ import type {
   EndpointSecretVersions,
 } from "#lib/client/api-types.ts";
 import type { SignetError } from "#domain/errors.ts";
-import type { PortalParts } from "#portal/page-parts.ts";
+import type { PortalServices } from "#portal/page-parts.ts";
 import { html, type Part } from "#portal/html.ts";
 import type { PageContent } from "#portal/layout.ts";
 import {
@@ -273,7 +273,7 @@ export async function endpointPage(
   };
 }
 
-export function registerEndpointPage(scope: SignetServer, { send }: PortalParts): void {
+export function registerEndpointPage(scope: SignetServer, { send }: PortalServices): void {
   scope.get(
     "/endpoints/:id",
     {
