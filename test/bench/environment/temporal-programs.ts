@@ -4,7 +4,7 @@ import { existsSync } from "node:fs";
 import { cp, mkdir, mkdtemp, rename, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
-import { processEnvironment } from "#config/config.ts";
+import { type Environment, processEnvironment } from "#config/config.ts";
 import { goInstall } from "#processes/embedded/go-install.ts";
 import { findOnPath } from "#processes/embedded/temporal-binary.ts";
 
@@ -20,9 +20,16 @@ export interface TemporalPrograms {
   readonly schema: string;
 }
 
+/** A build other than Temporal's own, with a cache of its own. */
+export interface TemporalBuild {
+  readonly name: string;
+  /** Further variables of the Go toolchain. */
+  readonly environment: Environment;
+}
+
 type Log = (line: string) => void;
 
-function findGo(): string {
+export function findGo(): string {
   const go = findOnPath(processEnvironment(), "go");
   if (go === undefined) {
     throw new Error(
@@ -32,11 +39,12 @@ function findGo(): string {
   return go;
 }
 
-async function install(directory: string, log: Log): Promise<void> {
+async function install(directory: string, log: Log, build: TemporalBuild | undefined): Promise<void> {
   const args = ["server", "tools/sql"].map((name) => `${MODULE}/cmd/${name}@v${TEMPORAL_SERVER_VERSION}`);
   const what = `Temporal server ${TEMPORAL_SERVER_VERSION}`;
   log(`building ${what} with go install; once only, about 4 minutes`);
-  await goInstall({ go: findGo(), args, what, directory, environment: processEnvironment(), progress: log });
+  const environment = { ...processEnvironment(), ...build?.environment };
+  await goInstall({ go: findGo(), args, what, directory, environment, progress: log });
 }
 
 /** Runs `make` in a new directory, then renames the result, so that no incomplete result stays behind. */
@@ -70,14 +78,19 @@ function temporalDirectory(cache: string): string {
 }
 
 /** Returns the cached programs, after building them if necessary. */
-export async function temporalPrograms(cache: string, log: Log): Promise<TemporalPrograms> {
-  const directory = temporalDirectory(cache);
+export async function temporalPrograms(
+  cache: string,
+  log: Log,
+  build?: TemporalBuild,
+): Promise<TemporalPrograms> {
+  const plain = temporalDirectory(cache);
+  const directory = build === undefined ? plain : `${plain}-${build.name}`;
   const programs = { server: join(directory, "server"), sql: join(directory, "sql") };
   if (!existsSync(programs.server) || !existsSync(programs.sql)) {
     await rm(directory, { recursive: true, force: true });
-    await atomically(directory, async (draft) => await install(draft, log));
+    await atomically(directory, async (draft) => await install(draft, log, build));
   }
-  const schema = `${directory}-schema`;
+  const schema = `${plain}-schema`;
   if (!existsSync(schema)) {
     await atomically(schema, async (draft) => await copySchema(draft));
   }

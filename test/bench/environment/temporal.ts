@@ -12,7 +12,7 @@ import { type Postgres, withClient } from "./postgres.ts";
 import { PLUGIN, temporalConfig, type TemporalPorts } from "./temporal-config.ts";
 import { type Launched, Restartable } from "./restartable.ts";
 import { DYNAMIC_CONFIG, TEMPORAL_NICE } from "./shipped.ts";
-import { type TemporalPrograms, temporalPrograms } from "./temporal-programs.ts";
+import { type TemporalBuild, type TemporalPrograms, temporalPrograms } from "./temporal-programs.ts";
 import { untilReady } from "./until-ready.ts";
 
 const run = promisify(execFile);
@@ -41,6 +41,11 @@ export interface TemporalOptions {
   readonly janitor: Janitor;
   readonly pruneIndexes: boolean;
   readonly log: (line: string) => void;
+  readonly build?: TemporalBuild;
+  /** Further variables of the server. */
+  readonly environment?: Readonly<Record<string, string>>;
+  /** Further lines of its dynamic configuration. */
+  readonly dynamicConfig?: string;
 }
 
 /** An external server, which the bench neither starts nor stops. */
@@ -102,10 +107,13 @@ async function choosePorts(): Promise<TemporalPorts> {
   };
 }
 
-async function writeConfig(directory: string, adminUrl: string, ports: TemporalPorts): Promise<string> {
-  const { hostname, port, username, password } = new URL(adminUrl);
+async function writeConfig(
+  { directory, postgres, dynamicConfig: more = "" }: TemporalOptions,
+  ports: TemporalPorts,
+): Promise<string> {
+  const { hostname, port, username, password } = new URL(postgres.adminUrl);
   const dynamicConfig = join(directory, "temporal-dynamic.yaml");
-  await writeFile(dynamicConfig, DYNAMIC_CONFIG);
+  await writeFile(dynamicConfig, DYNAMIC_CONFIG + more);
   const config = temporalConfig({
     ports,
     postgres: { host: hostname, port: Number(port), user: username, password: decodeURIComponent(password) },
@@ -120,7 +128,7 @@ async function writeConfig(directory: string, adminUrl: string, ports: TemporalP
 /** Creates Temporal's databases, starts the server and resolves when its frontend listens. */
 export async function startTemporal(options: TemporalOptions): Promise<Temporal> {
   const { cache, directory, postgres, janitor, log } = options;
-  const programs = await temporalPrograms(cache, log);
+  const programs = await temporalPrograms(cache, log, options.build);
   const makeDatabases = async (): Promise<void> => {
     await dropDatabases(postgres);
     await createSchema(programs, postgres.adminUrl, "store");
@@ -132,10 +140,11 @@ export async function startTemporal(options: TemporalOptions): Promise<Temporal>
   log("creating Temporal's databases");
   await makeDatabases();
   const ports = await choosePorts();
-  const config = await writeConfig(directory, postgres.adminUrl, ports);
+  const config = await writeConfig(options, ports);
   log("starting Temporal's server");
   const process = await Restartable.start(async () => {
-    const server = await launch(directory, programs.server, config, ports.frontend);
+    const { environment } = options;
+    const server = await launch({ directory, environment, command: programs.server, config }, ports.frontend);
     janitor.mind(server.pid, "SIGTERM");
     return server;
   });
@@ -154,14 +163,21 @@ async function weigh(pid: number): Promise<void> {
   await writeFile(`/proc/${pid}/autogroup`, String(TEMPORAL_NICE)).catch(() => undefined);
 }
 
+interface Server {
+  readonly directory: string;
+  readonly command: string;
+  readonly config: string;
+  readonly environment: TemporalOptions["environment"];
+}
+
 /** Starts the server and resolves when its frontend listens. */
-async function launch(directory: string, command: string, config: string, port: number): Promise<Launched> {
+async function launch({ directory, command, config, environment }: Server, port: number): Promise<Launched> {
   const logFile = join(directory, "temporal.log");
   const server = await startServer({
     command,
     args: ["--config-file", config, "--allow-no-auth", "start"],
     cwd: directory,
-    env: { HOME: directory },
+    env: { HOME: directory, ...environment },
     logFile,
   });
   await weigh(server.pid);

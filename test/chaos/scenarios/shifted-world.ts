@@ -1,18 +1,26 @@
-/** A world whose PostgreSQL and processes have another clock than the machine. Temporal keeps the machine's. */
+/** A world whose PostgreSQL, Temporal and processes have another clock than the machine. */
 import { execFile } from "node:child_process";
-import { mkdir, open, writeFile } from "node:fs/promises";
+import { mkdir, open, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { Client, Connection } from "@temporalio/client";
 import { WORKFLOW_TYPES } from "#workflows/messages.ts";
+import { loadConfig, processEnvironment } from "#config/config.ts";
 import { startPostgres } from "#test/bench/environment/postgres.ts";
 import type { Settings } from "#test/bench/environment/signet.ts";
+import { startTemporal } from "#test/bench/environment/temporal.ts";
+import { findGo, type TemporalBuild } from "#test/bench/environment/temporal-programs.ts";
 import { World } from "#test/bench/environment/world.ts";
 import type { SetScene } from "../cases.ts";
 import type { CaseOutcome } from "../result.ts";
 
 const SOURCE = fileURLToPath(new URL("../shifted-clock.c", import.meta.url));
+const GO_SOURCE = fileURLToPath(new URL("../shifted-clock.go", import.meta.url));
+/** Where Go reads the wall clock. */
+const GO_NOW = "\tsec, nsec, mono := runtimeNow()\n";
+/** Else a timer that a jump has made due would fire up to five minutes later. */
+const LOOK_OFTEN = "history.timerProcessorMaxPollInterval:\n  - value: 2s\n";
 const SECOND_MS = 1_000;
 const SECONDS_BYTES = 8;
 
@@ -53,6 +61,21 @@ export class ShiftedClock {
   }
 }
 
+/** Describes a build of Temporal's server whose Go reads the shifted clock. */
+async function shiftedBuild(directory: string): Promise<TemporalBuild> {
+  const { stdout } = await promisify(execFile)(findGo(), ["env", "GOROOT"]);
+  const time = join(stdout.trim(), "src", "time");
+  const original = await readFile(join(time, "time.go"), "utf8");
+  if (original.split(GO_NOW).length !== 2) {
+    throw new Error("this version of Go reads the clock elsewhere");
+  }
+  const [source, overlay] = [join(directory, "time.go"), join(directory, "overlay.json")];
+  await writeFile(source, original.replace(GO_NOW, `${GO_NOW}\tsec += shiftSeconds()\n`));
+  const replaced = { [join(time, "time.go")]: source, [join(time, "shift.go")]: GO_SOURCE };
+  await writeFile(overlay, JSON.stringify({ Replace: replaced }));
+  return { name: "shifted", environment: { GOFLAGS: `-overlay=${overlay}` } };
+}
+
 export interface Shifted {
   readonly world: World;
   readonly clock: ShiftedClock;
@@ -66,7 +89,7 @@ interface Shift {
   readonly settings: Settings;
 }
 
-/** Runs a case in a world of its own, whose PostgreSQL and processes share a shifted clock. */
+/** Runs a case in a world of its own, whose PostgreSQL, Temporal and processes share a shifted clock. */
 export async function inShiftedWorld(
   { stack, load, world: first }: SetScene,
   { seconds, settings }: Shift,
@@ -83,7 +106,19 @@ export async function inShiftedWorld(
   const postgres = await startPostgres({ directory, janitor, kind: "system", log, environment });
   const closers = [async (): Promise<void> => await postgres.stop()];
   try {
-    const own = { ...stack, postgres };
+    const temporal = await startTemporal({
+      cache: loadConfig({ ...processEnvironment(), SIGNET_ENV: "development" }).cache,
+      directory,
+      postgres,
+      janitor,
+      pruneIndexes: true,
+      log,
+      build: await shiftedBuild(directory),
+      environment: { TEST_CLOCK_SHIFT_FILE: environment["TEST_CLOCK_SHIFT_FILE"] ?? "" },
+      dynamicConfig: LOOK_OFTEN,
+    });
+    closers.push(async () => await temporal.stop());
+    const own = { ...stack, postgres, temporal };
     const world = await World.create({
       name: "shifted",
       stack: own,
@@ -107,7 +142,7 @@ export async function inShiftedWorld(
   }
 }
 
-/** Runs the daily workflows as their schedules would, because those follow Temporal's clock. */
+/** Runs the daily workflows, whose schedules do not run at the time of the jump. */
 export async function runUpkeep({ temporalAddress, namespace }: World): Promise<void> {
   const connection = await Connection.connect({ address: temporalAddress });
   try {

@@ -46,14 +46,6 @@ function leftMs(clock: ShiftedClock): number {
   return END_MS - clock.now();
 }
 
-/** Retries what failed at once: Temporal's timers follow its own clock, which stays (decision 25). */
-async function retryNow(world: World, { failing }: Groups): Promise<void> {
-  const [tenant] = failing.tenants;
-  const token = tenant === undefined ? "" : await accessToken(world.signet, tenant);
-  const body = { states: ["RETRYING"], filter: {} };
-  await must({ base: world.signet.apiUrl, token, method: "POST", path: "/v1/webhooks/replays", body });
-}
-
 interface Groups {
   readonly healthy: Part["group"];
   readonly failing: Part["group"];
@@ -161,7 +153,6 @@ async function overTheEnd(scene: SetScene, { world, groups, clock, restart }: Ye
     const endsAfterMs = leftMs(clock);
     const fromMs = monotonicMs();
     const published = await trial.publish(parts);
-    await retryNow(world, groups);
     await load.drain(({ ok }) => ok >= good, DRAIN);
     await runUpkeep(world);
     const done = async (): Promise<boolean> => {
