@@ -170,7 +170,7 @@ test("an endpoint that fails five times in a row is failing, its tenant's others
   expect(failing).toMatchObject({ lastFailure: { status: 500, error: "status" } });
   expect(failing.recent.failed).toBeGreaterThanOrEqual(5);
   expect(failing.failing_since).not.toBeNull();
-  expect(await world.endpoints.unhealthy(tenant)).toEqual([{ endpointId: id, health: "failing" }]);
+  expect(await world.endpoints.unhealthy(tenant)).toEqual([{ endpoint_id: id, health: "failing" }]);
   const page = { metadata: undefined, before: undefined, limit: 10 };
   expect(await world.endpoints.list(tenant, { ...page, health: "failing" })).toMatchObject([{ id }]);
   const [told] = await watcher.waitFor(1);
@@ -187,7 +187,7 @@ test("an endpoint that fails five times in a row is failing, its tenant's others
   await until(tenant, ids, "DELIVERED", patient);
   await until(tenant, await makeDeliveries(tenant, 20, patient), "DELIVERED", patient);
   await eventually(async () => (await health())?.health === "healthy", "a healthy endpoint");
-  expect(await health()).toMatchObject({ failingSince: null, retrying: 0, dead: 0 });
+  expect(await health()).toMatchObject({ failing_since: null, retrying: 0, dead: 0 });
   const requests = await watcher.waitFor(2);
   expect(JSON.parse(String(requests[1]?.rawBody))).toMatchObject({
     type: "endpoint.recovered",
