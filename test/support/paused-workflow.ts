@@ -2,6 +2,7 @@
 import { randomUUID } from "node:crypto";
 import type { Client } from "@temporalio/client";
 import { statusQuery } from "#workflows/messages.ts";
+import { eventually } from "./eventually.ts";
 
 /** Pauses the workflow, also while its task waits for a worker. @returns what unpauses it */
 export async function pauseAtOnce(client: Client, workflowId: string): Promise<() => Promise<void>> {
@@ -15,7 +16,11 @@ export async function pauseAtOnce(client: Client, workflowId: string): Promise<(
 
 /** Pauses the workflow. @returns what unpauses it */
 export async function pauseWorkflow(client: Client, workflowId: string): Promise<() => Promise<void>> {
-  // The server fails to pause a workflow before its first task. An answer comes after that.
-  await client.workflow.getHandle(workflowId).query(statusQuery);
+  // First attempts leave before their workflow starts. The server fails to pause one before its first task, and an answer
+  // comes after that.
+  await eventually(
+    async () => await client.workflow.getHandle(workflowId).query(statusQuery),
+    "the workflow's first task",
+  );
   return await pauseAtOnce(client, workflowId);
 }
