@@ -64,7 +64,7 @@ export function createServer(options: ServerOptions): SignetServer {
   const loggerInstance: FastifyBaseLogger = options.log;
   const newRequestId = (): string => newId("request", clock.now(), randomBytes);
   const clients = options.clients ?? createClientIdentification({ production: false });
-  const refuse = createClientErrorHandler(baseUrl, newRequestId, () => allowedMethods);
+  const refuse = createClientErrorHandler(baseUrl, newRequestId, () => server.allowedMethods);
   const server: SignetServer = fastify({
     loggerInstance,
     schemaController: { compilersFactory: { buildSerializer } },
@@ -101,7 +101,7 @@ export function createServer(options: ServerOptions): SignetServer {
   server.decorateRequest("operator");
   server.decorateRequest("verifyBody");
   server.setValidatorCompiler(compileValidator);
-  const allowedMethods = collectAllowedMethods(server);
+  collectAllowedMethods(server);
   installRouteDeclarations(server, options.guards);
   if (options.idempotency !== undefined) {
     installIdempotency(server, options.idempotency);

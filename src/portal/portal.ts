@@ -8,7 +8,7 @@ import { toSignetError } from "#http/framework-errors.ts";
 import { operationOf } from "#tokens/guards/authentication.ts";
 import type { SignetServer } from "#http/types.ts";
 import { SignetError } from "#domain/errors.ts";
-import { failureOf, noRouteOf } from "#http/plugins/allowed-methods.ts";
+import { failureOfRequest, noRouteOf } from "#http/plugins/allowed-methods.ts";
 import { scopeViolation } from "#http/bearer-errors.ts";
 import { loadAssets } from "./assets.ts";
 import type { PageOptions, PortalOptions } from "./context.ts";
@@ -116,7 +116,7 @@ function installFailures(scope: SignetServer, { send }: PortalServices, { signIn
     throw noRouteOf(request);
   });
   scope.setErrorHandler(async (thrown, request, reply) => {
-    const error = toSignetError(failureOf(thrown, request));
+    const error = toSignetError(failureOfRequest(thrown, request));
     if (error.status >= 500) {
       request.log.error(
         { request_id: request.id, code: error.code, err: error.cause ?? error },

@@ -15,7 +15,7 @@ import { IdempotencyHeaders, IdParams } from "#http/common.ts";
 import {
   EndpointSecrets,
   toEndpointSecrets,
-  toSecretVersion,
+  toEndpointSecretVersion,
   RotatedEndpointSecret,
   SecretRotation,
   SecretSettings,
@@ -138,7 +138,7 @@ function registerRotation(server: SignetServer, services: EndpointSecretRouteSer
           await answerOnce(db, repeatable, services, async () => {
             const rotated = await rotateSecret(db, place, rotation, { by: callerOf(request), services });
             const { version, secret } = rotated;
-            return { endpoint_id: params.id, ...toSecretVersion(version, undefined), secret };
+            return { endpoint_id: params.id, ...toEndpointSecretVersion(version, undefined), secret };
           }),
       );
       if (replayed) {

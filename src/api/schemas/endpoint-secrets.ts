@@ -102,7 +102,7 @@ export const RotatedEndpointSecret = Resource("RotatedEndpointSecret", {
 type WireVersion = Static<typeof Version>;
 
 /** Returns the wire form of a version. `signs_until` is known only for versions that a rotation ends. */
-export function toSecretVersion(
+export function toEndpointSecretVersion(
   row: EndpointSecretVersion,
   next: EndpointSecretVersion | undefined,
 ): WireVersion {
@@ -133,6 +133,6 @@ export function toEndpointSecrets({
     signing: asymmetric ? "ed25519" : "hmac-sha256",
     rotation_days: holder.rotationDays,
     recipient: holder.recipient === null ? null : (JSON.parse(holder.recipient) as unknown),
-    data: versions.map((version) => toSecretVersion(version, next)),
+    data: versions.map((version) => toEndpointSecretVersion(version, next)),
   };
 }

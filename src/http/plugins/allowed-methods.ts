@@ -16,7 +16,7 @@ declare module "fastify" {
 }
 
 /** Returns what failed. The framework asks some methods for a body, such as QUERY, before it looks for a route. */
-export function failureOf(thrown: unknown, request: FastifyRequest): unknown {
+export function failureOfRequest(thrown: unknown, request: FastifyRequest): unknown {
   return request.is404 && !(thrown instanceof SignetError) ? noRouteOf(request) : thrown;
 }
 
@@ -38,7 +38,7 @@ export function noSuchRoute(path: string, allowed: AllowedMethods): SignetError 
 }
 
 /** Collects the routes registered after this call, for `server.allowedMethods`. */
-export function collectAllowedMethods(server: SignetServer): AllowedMethods {
+export function collectAllowedMethods(server: SignetServer): void {
   const addresses = new Map<string, { readonly pattern: RegExp; readonly methods: Set<string> }>();
   server.addHook("onRoute", (route) => {
     const pattern = route.url
@@ -66,5 +66,4 @@ export function collectAllowedMethods(server: SignetServer): AllowedMethods {
     },
   };
   server.decorate("allowedMethods", allowed);
-  return allowed;
 }

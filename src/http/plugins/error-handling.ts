@@ -6,7 +6,7 @@ import { OAUTH_HEADERS, OAUTH_PATHS, oauthErrorBody } from "../oauth-error.ts";
 import { traceFields } from "#observability/tracer.ts";
 import { requestPath, sendProblem } from "../problem.ts";
 import type { SignetServer } from "../types.ts";
-import { failureOf, noRouteOf } from "./allowed-methods.ts";
+import { failureOfRequest, noRouteOf } from "./allowed-methods.ts";
 
 /**
  * States of the process rather than failures of one request. Their start and end are logged elsewhere
@@ -57,6 +57,8 @@ export function failRequest(thrown: unknown, reply: FastifyReply, baseUrl: strin
 
 /** Installs the handlers for errors and for unknown paths. */
 export function installErrorHandling(server: SignetServer, baseUrl: string): void {
-  server.setErrorHandler((thrown, request, reply) => failRequest(failureOf(thrown, request), reply, baseUrl));
+  server.setErrorHandler((thrown, request, reply) =>
+    failRequest(failureOfRequest(thrown, request), reply, baseUrl),
+  );
   server.setNotFoundHandler((request, reply) => failRequest(noRouteOf(request), reply, baseUrl));
 }
