@@ -6,7 +6,7 @@ import { beforeAll, describe, expect, inject, test } from "vitest";
 import { parse } from "yaml";
 import { run } from "#docs/go-program.ts";
 import { readTrustAnchors } from "#http/mutual-tls/trust.ts";
-import { type ComposeFile, parseCompose } from "../support/compose-file.ts";
+import { readCompose } from "../support/compose-file.ts";
 import {
   ALL_INSIDE,
   ALL_INSIDE_APART,
@@ -57,11 +57,6 @@ function requestsOf({ initContainers = [], containers }: PodSpec): { cpu: number
   return { cpu: most("cpu"), memory: most("memory") };
 }
 
-async function composeFile(): Promise<ComposeFile> {
-  const text = await readFile(join(REPOSITORY, "docker-compose.yml"), "utf8");
-  return parseCompose(text.replaceAll(/:\?[^}]*\}/g, ":-x}"), {});
-}
-
 describe.skipIf(helm === undefined)("the chart with all inside", () => {
   beforeAll(async () => await renderVariants([ALL_INSIDE, ALL_INSIDE_APART]));
 
@@ -96,7 +91,7 @@ describe.skipIf(helm === undefined)("the chart with all inside", () => {
   });
 
   test("runs PostgreSQL and Temporal as the compose file does", async () => {
-    const { services } = await composeFile();
+    const { services } = readCompose(REPOSITORY);
     const containers = podsOf(ALL_INSIDE).flatMap(({ spec }) => containersOf(spec));
     for (const [service, own] of INSIDE) {
       const container = containers.find(({ name }) => name === own);
@@ -114,7 +109,7 @@ describe.skipIf(helm === undefined)("the chart with all inside", () => {
   });
 
   test("gives them the settings of the compose file", async () => {
-    const { services } = await composeFile();
+    const { services } = readCompose(REPOSITORY);
     const containers = podsOf(ALL_INSIDE).flatMap(({ spec }) => containersOf(spec));
     const settings = (words: unknown): readonly string[] =>
       (words as readonly string[]).filter((word) => !word.includes("_file="));

@@ -2,7 +2,16 @@
  * README's Production and docs/operations.md's Compose, line by line, in a real container engine and a fresh clone that
  * only its owner can read.
  */
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
 import { describe, expect, test } from "vitest";
+import {
+  comparedIn,
+  comparedOf,
+  parseEnvFile,
+  type ReadService,
+  readCompose,
+} from "../support/compose-file.ts";
 import { ContainerStack, linesOf, NO_ENGINE, verifyDelivered } from "../support/container-stack.ts";
 import { eventually } from "../support/eventually.ts";
 import { allowMinutes } from "../support/limits.ts";
@@ -50,6 +59,22 @@ describe.skipIf(NO_ENGINE)("the compose file in a container engine", () => {
     await stack.current.run(up.replace(/^sed .* && /, ""));
     expect(await stack.current.paste(create)).toContain("ten_");
     await stack.current.startReceiver();
+  });
+
+  test("has the services that the tests of its files read", async () => {
+    const printed = await stack.current.run("docker compose --profile '*' config --format json");
+    // It is a compose file again, in which a dollar is two.
+    const found = JSON.parse(printed.replaceAll("$$", "$")) as {
+      readonly services: Readonly<Record<string, ReadService>>;
+    };
+    const { directory } = stack.current;
+    const read = readCompose(directory, parseEnvFile(readFileSync(join(directory, ".env"), "utf8")));
+    const names = Object.keys(found.services);
+    expect(Object.keys(read.services).toSorted()).toEqual(names.toSorted());
+    for (const name of names) {
+      const expected = comparedOf(found.services[name] ?? {}, directory);
+      expect(comparedIn(read, name), name).toEqual(expected);
+    }
   });
 
   test("issues tokens over mutual TLS with the commands of docs/operations.md", async () => {

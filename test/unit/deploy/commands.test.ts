@@ -7,7 +7,7 @@ import { PROCESS_COMMANDS } from "#cli/process-commands.ts";
 import { SETTINGS } from "#config/config.ts";
 import { unknownSettings } from "#config/unknown-settings.ts";
 import { type KnownOptions, type ParsedCommand, parseOptions, wordsOf } from "#test/support/command-words.ts";
-import { parseCompose } from "#test/support/compose-file.ts";
+import { readCompose } from "#test/support/compose-file.ts";
 import { type DocumentLine, inlineCommands, shellLines } from "#test/support/documents.ts";
 import { readManifests } from "#test/support/manifests.ts";
 
@@ -86,8 +86,7 @@ const BUILDX: KnownOptions = {
 const INSIDE = new Set(["exec", "run"]);
 
 describe("docker", async () => {
-  const text = await readFile(join(REPOSITORY, "docker-compose.yml"), "utf8");
-  const { services } = parseCompose(text.replaceAll(/\$\{\w+:\?[^}]*\}/g, "x"), {});
+  const { services } = readCompose(REPOSITORY);
   const profiles = Object.values(services).flatMap(({ profiles: of = [] }) => of);
   const init = await readFile(join(REPOSITORY, "compose", "init.sh"), "utf8");
   const initWords = [...init.matchAll(/^ {2}([a-z|\s-]+)\)/gm)].flatMap(([, words = ""]) =>

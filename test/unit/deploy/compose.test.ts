@@ -1,12 +1,20 @@
 /** docker-compose.yml matches Compose's own schema and restricts its services. */
 import { readFile } from "node:fs/promises";
+import { join } from "node:path";
 import { beforeAll, expect, test } from "vitest";
 import { parse } from "yaml";
-import { type ComposeFile, parseCompose, parseDockerfile } from "#test/support/compose-file.ts";
+import {
+  type ComposeFile,
+  parseCompose,
+  parseDockerfile,
+  readCompose,
+  readComposeTexts,
+} from "#test/support/compose-file.ts";
 import { type Check, composeCheck } from "#test/support/schemas.ts";
 
-const read = async (name: string): Promise<string> =>
-  await readFile(new URL(`../../../${name}`, import.meta.url), "utf8");
+const REPOSITORY = join(import.meta.dirname, "..", "..", "..");
+
+const read = async (name: string): Promise<string> => await readFile(join(REPOSITORY, name), "utf8");
 const PASSWORDS = {
   POSTGRES_PASSWORD: "a",
   TEMPORAL_DATABASE_PASSWORD: "b",
@@ -22,12 +30,15 @@ let text: string;
 
 beforeAll(async () => {
   text = await read("docker-compose.yml");
-  file = parseCompose(text, PASSWORDS);
+  file = readCompose(REPOSITORY, PASSWORDS);
   check = await composeCheck();
 });
 
-test("is a compose file", () => {
+test("is a compose file, as are the files that it includes", () => {
   expect(check(file)).toEqual([]);
+  for (const part of readComposeTexts(REPOSITORY)) {
+    expect(check(parse(part, { merge: true, maxAliasCount: -1, logLevel: "error" }))).toEqual([]);
+  }
 });
 
 test.for<[name: string, from: string, to: string]>([

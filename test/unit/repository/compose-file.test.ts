@@ -10,11 +10,12 @@ import {
   type ComposeService,
   type ImageFile,
   mountsOf,
-  parseCompose,
   parseDockerfile,
   parseEnvFile,
   parseSeconds,
   PINNED,
+  readCompose,
+  readComposeTexts,
 } from "#test/support/compose-file.ts";
 
 const REPOSITORY = join(import.meta.dirname, "..", "..", "..");
@@ -32,12 +33,12 @@ let image: ImageFile;
 const read = async (name: string): Promise<string> => await readFile(join(REPOSITORY, name), "utf8");
 
 beforeAll(async () => {
-  text = await read("docker-compose.yml");
+  text = readComposeTexts(REPOSITORY).join("\n");
   example = await read(".env.example");
   dockerfile = await read("Dockerfile");
   image = parseDockerfile(dockerfile);
   const secrets = Object.keys(parseEnvFile(example)).map((name) => [name, `secret-of-${name}`]);
-  file = parseCompose(text, Object.fromEntries(secrets) as Record<string, string>);
+  file = readCompose(REPOSITORY, Object.fromEntries(secrets) as Record<string, string>);
 });
 
 function service(name: string): ComposeService {
@@ -80,15 +81,15 @@ describe("every service", () => {
       "worker",
       "edge",
       "edge-b",
-      "hub-a",
-      "hub-b",
-      "remote-edge",
       "postgres-us",
       "temporal-us",
       "api-us",
       "worker-us",
       "prometheus",
       "grafana",
+      "hub-a",
+      "hub-b",
+      "remote-edge",
     ]);
     for (const [name, { healthcheck, restart }] of running) {
       // It only sleeps.
@@ -181,7 +182,7 @@ describe("every service", () => {
     const required = [...text.matchAll(/\$\{(\w+):\?/g)].map(([, name]) => name);
     const listed = [...example.matchAll(/^(\w+)=$/gm)].map(([, name]) => name);
     expect(new Set(required)).toEqual(new Set(listed));
-    expect(() => parseCompose(text, {})).toThrow(
+    expect(() => readCompose(REPOSITORY, {})).toThrow(
       /required variable \w+ is missing a value: see \.env\.example/,
     );
     const optional = [...text.matchAll(/\$\{(\w+):[-+]/g)].map(([, name]) => name);

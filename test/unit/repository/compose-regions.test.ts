@@ -1,4 +1,4 @@
-/** The second region and the second cell of docker-compose.yml, as far as the file itself shows them. */
+/** The second region and the second cell of the compose file, as far as the files themselves show them. */
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { beforeAll, describe, expect, test } from "vitest";
@@ -7,7 +7,7 @@ import {
   type ComposeService,
   mountsOf,
   networksOf,
-  parseCompose,
+  readCompose,
 } from "#test/support/compose-file.ts";
 
 const REPOSITORY = join(import.meta.dirname, "..", "..", "..");
@@ -16,8 +16,8 @@ let file: ComposeFile;
 
 const read = async (name: string): Promise<string> => await readFile(join(REPOSITORY, name), "utf8");
 
-beforeAll(async () => {
-  file = parseCompose((await read("docker-compose.yml")).replaceAll(/\$\{\w+:\?[^}]*\}/g, "x"), {});
+beforeAll(() => {
+  file = readCompose(REPOSITORY);
 });
 
 const all = (): [string, ComposeService][] => Object.entries(file.services);
