@@ -7,7 +7,7 @@ import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { delimiter, dirname, join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { run } from "#docs/go-program.ts";
+import { run } from "#tools/go-program.ts";
 import { createTlsFetch } from "#lib/client/tls-fetch.ts";
 import { jsonBody, readAnswer, unlessStale } from "../support/answer.ts";
 import { CACHE } from "../support/cache.ts";

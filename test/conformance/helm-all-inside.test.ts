@@ -4,7 +4,7 @@ import { mkdtemp, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { beforeAll, describe, expect, inject, test } from "vitest";
 import { parse } from "yaml";
-import { run } from "#docs/go-program.ts";
+import { run } from "#tools/go-program.ts";
 import { readTrustAnchors } from "#http/mutual-tls/trust.ts";
 import { readCompose } from "../support/compose-file.ts";
 import {

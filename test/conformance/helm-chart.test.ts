@@ -6,14 +6,14 @@ import { mkdtemp, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { beforeAll, describe, expect, inject, test } from "vitest";
 import { parse, parseAllDocuments } from "yaml";
-import { run } from "#docs/go-program.ts";
+import { run } from "#tools/go-program.ts";
 import {
   chartWithVersion,
   helmTemplate,
   plainManifests,
   SHARED_FILES,
   sharedFile,
-} from "#docs/kubernetes-manifests.ts";
+} from "#tools/kubernetes-manifests.ts";
 import { loadConfig, SETTINGS } from "#config/config.ts";
 import { PUBLIC_BLOCKS } from "#webhooks/sending/address-policy.ts";
 import {

@@ -4,7 +4,7 @@ import { mkdtemp, writeFile } from "node:fs/promises";
 import { hostname } from "node:os";
 import { join } from "node:path";
 import { describe, expect, inject, test } from "vitest";
-import { helmTemplate } from "#docs/kubernetes-manifests.ts";
+import { helmTemplate } from "#tools/kubernetes-manifests.ts";
 import type { Environment } from "#config/config.ts";
 import { certificateFiles, clientPair, newRoot, today } from "../support/certificates.ts";
 import { eventually } from "../support/eventually.ts";

@@ -2,8 +2,8 @@
 import { readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { beforeAll, describe, expect, test } from "vitest";
-import { run } from "#docs/go-program.ts";
-import { helmTemplate } from "#docs/kubernetes-manifests.ts";
+import { run } from "#tools/go-program.ts";
+import { helmTemplate } from "#tools/kubernetes-manifests.ts";
 import { CACHE } from "../support/cache.ts";
 import {
   ALL_INSIDE,

@@ -2,8 +2,8 @@
 import { mkdtemp } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, inject } from "vitest";
-import { goProgram, HELM } from "#docs/go-program.ts";
-import { helmTemplate } from "#docs/kubernetes-manifests.ts";
+import { goProgram, HELM } from "#tools/go-program.ts";
+import { helmTemplate } from "#tools/kubernetes-manifests.ts";
 import {
   type Container,
   type Manifest,

@@ -1,5 +1,5 @@
 /** Fetches into the cache what tests would build on first use, or be skipped without. .ci/programs runs it. */
-import { goProgram, HELM } from "#docs/go-program.ts";
+import { goProgram, HELM } from "#tools/go-program.ts";
 import { fetchAwsServers } from "./aws-server.ts";
 import { CACHE } from "./cache.ts";
 import { fetchEnvoy } from "./envoy.ts";

@@ -1,4 +1,4 @@
-/** Declares which method of the SDKs an operation is. docs/sdk-methods.ts derives the rest from the operation's schemas. */
+/** Declares which method of the SDKs an operation is. src/tools/sdk-methods.ts derives the rest from the operation's schemas. */
 
 export type SdkLanguage = "typescript" | "go" | "python";
 

@@ -3,7 +3,7 @@
  * that names the place and explains the constraint in words, never a regular expression or a 500.
  */
 import { beforeAll, describe, expect, test } from "vitest";
-import { withoutReferences } from "#docs/described-api.ts";
+import { withoutReferences } from "#tools/described-api.ts";
 import type { DocumentedSchema } from "#api/openapi/examples.ts";
 import { ERROR_CATALOGUE } from "#domain/errors.ts";
 import { readAnswer, unlessStale } from "#test/support/answer.ts";

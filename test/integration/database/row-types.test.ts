@@ -1,7 +1,7 @@
 import { readFile } from "node:fs/promises";
 import { Client } from "pg";
 import { expect, test } from "vitest";
-import { ROW_TYPES, rowTypes } from "#docs/row-types.ts";
+import { ROW_TYPES, rowTypes } from "#tools/row-types.ts";
 import { useTestDatabase } from "#test/support/services.ts";
 
 const database = useTestDatabase();

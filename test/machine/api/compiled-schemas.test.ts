@@ -1,7 +1,7 @@
 /** The first request of a route compiles its schemas. Here, all of them are compiled. */
 import { SerializerSelector } from "@fastify/fast-json-stringify-compiler";
 import { expect, test } from "vitest";
-import { describedAdmin, describedApi, withoutReferences } from "#docs/described-api.ts";
+import { describedAdmin, describedApi, withoutReferences } from "#tools/described-api.ts";
 import { compileValidator } from "#http/validation.ts";
 
 type Content = Readonly<Record<string, { readonly schema?: object }>>;

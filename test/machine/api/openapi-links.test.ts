@@ -1,6 +1,6 @@
 /** The links of the OpenAPI documents: from each id in an answer to every operation that takes it. */
 import { describe, expect, test } from "vitest";
-import { describedAdmin, describedApi, withoutReferences } from "#docs/described-api.ts";
+import { describedAdmin, describedApi, withoutReferences } from "#tools/described-api.ts";
 
 interface Shape {
   readonly pattern?: string;

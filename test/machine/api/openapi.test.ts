@@ -5,7 +5,7 @@ import { Validator } from "@seriousme/openapi-schema-validator";
 import type { ValidateFunction } from "ajv";
 import { Ajv2020 } from "ajv/dist/2020.js";
 import { beforeAll, describe, expect, test } from "vitest";
-import { describedAdmin, describedApi } from "#docs/described-api.ts";
+import { describedAdmin, describedApi } from "#tools/described-api.ts";
 import { ERROR_CATALOGUE } from "#domain/errors.ts";
 
 const REPOSITORY = join(import.meta.dirname, "..", "..", "..");

@@ -2,14 +2,14 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, it } from "vitest";
-import { clientTypes } from "#docs/client-types.ts";
-import { describedApi } from "#docs/described-api.ts";
-import { GENERATED_DOCUMENTS, withGeneratedParts } from "#docs/generated-parts.ts";
-import { goModels } from "#docs/go-models.ts";
-import { type Document, operationsOf } from "#docs/openapi-schema.ts";
-import { PYTHON_MODELS, pythonModels } from "#docs/python-models.ts";
-import { sdkFiles } from "#docs/sdk-files.ts";
-import { sdkTable } from "#docs/sdk-methods.ts";
+import { clientTypes } from "#tools/client-types.ts";
+import { describedApi } from "#tools/described-api.ts";
+import { GENERATED_DOCUMENTS, withGeneratedParts } from "#tools/generated-parts.ts";
+import { goModels } from "#tools/go-models.ts";
+import { type Document, operationsOf } from "#tools/openapi-schema.ts";
+import { PYTHON_MODELS, pythonModels } from "#tools/python-models.ts";
+import { sdkFiles } from "#tools/sdk-files.ts";
+import { sdkTable } from "#tools/sdk-methods.ts";
 
 const REPOSITORY = join(import.meta.dirname, "..", "..", "..");
 

@@ -5,7 +5,7 @@ import { cp, mkdir, mkdtemp, readdir, readFile, realpath, rm, symlink, writeFile
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { currentImportLaw, layersOf } from "#docs/import-law.ts";
+import { currentImportLaw, layersOf } from "#tools/import-law.ts";
 
 const REPOSITORY = join(import.meta.dirname, "..", "..", "..");
 const RULES = ["eslint(no-restricted-imports)", "import(no-relative-parent-imports)", "node(no-process-env)"];
@@ -45,6 +45,7 @@ const LAW: Readonly<
       `import type { A } from "#api/routes/events.ts"; export type Used = A;`,
       `import "#processes/worker.ts";`,
       `import "#cli/program.ts";`,
+      `import "#tools/repository.ts";`,
       `import "#processes/embedded/lock.ts";`,
       `import "pg";`,
       `import "#workflows/deliver.ts";`,
@@ -173,7 +174,17 @@ const LAW: Readonly<
     refused: [`import "../../config/limits.ts";`, `import "../../http/errors.ts";`],
     allowed: [`import "../errors.ts";`, `import "#config/limits.ts";`],
   },
-  docs: { refused: [`import "../src/config/limits.ts";`], allowed: [`import "#config/limits.ts";`] },
+  "src/tools": {
+    refused: [`import "../config/limits.ts";`],
+    allowed: [
+      `import "./repository.ts";`,
+      `import "#processes/api.ts";`,
+      `import "#activities/deliver.ts";`,
+      `import "#test/support/api.ts";`,
+      `import "pg";`,
+      `export const name = process.env["NAME"];`,
+    ],
+  },
   "test/integration/api": {
     refused: [`import "../../support/api.ts";`, `import "../../../src/config/limits.ts";`],
     allowed: [

@@ -5,7 +5,7 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { beforeAll, describe, expect, test } from "vitest";
-import { withoutReferences } from "#docs/described-api.ts";
+import { withoutReferences } from "#tools/described-api.ts";
 import { ID_PREFIXES } from "#domain/ids.ts";
 import { ATTEMPT_ERRORS, DEAD_LETTER_REASONS, DELIVERY_STATES } from "#domain/delivery.ts";
 import { DISABLED_REASONS, ENDPOINT_STATES } from "#domain/endpoint-state.ts";

@@ -21,8 +21,8 @@ const TAKES_TIME = [
 const ALLOWED = [
   // Composition roots pass the machine's time in. So do the small programs of the processes.
   /^src\/(?:processes|runtime)\//,
-  // Programs of operators and tenants, scripts of pages, and libraries in other people's programs.
-  /^src\/(?:cli|lib|portal\/browser)\//,
+  // Programs of operators, tenants and contributors, scripts of pages, and libraries in other people's programs.
+  /^src\/(?:cli|lib|portal\/browser|tools)\//,
   // A receiver in a text, for tenants to copy.
   "src/portal/pages/endpoint/receiver-code.ts",
   // The connections of PostgreSQL's driver, which has timers of its own.

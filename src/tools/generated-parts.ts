@@ -2,7 +2,7 @@
  * The parts of documents that are made from code. They stand between `<!-- generated: … -->` and
  * `<!-- end of generated -->`. `npm run docs` writes them, and a test fails when they are stale.
  */
-import { readdir, readFile } from "node:fs/promises";
+import { readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { SETTINGS } from "#config/config.ts";
 import { type MetricDescription, OWN_METRICS } from "#observability/metrics.ts";
@@ -13,6 +13,7 @@ import { CAPACITY_PARTS } from "./capacity-tables.ts";
 import type { SdkLanguage } from "#api/openapi/sdk.ts";
 import { describedAdmin, describedApi, withoutReferences } from "./described-api.ts";
 import { fixedLimits, requestLimits, settableLimits } from "./limits.ts";
+import { readText, ROOT } from "./repository.ts";
 import { sdkTable } from "./sdk-methods.ts";
 
 /** Documents with generated parts. */
@@ -40,7 +41,6 @@ export const GENERATED_DOCUMENTS = [
   "sdk/python/README.md",
 ] as const;
 
-const ROOT = join(import.meta.dirname, "..");
 const PART = /(<!-- generated: ([^>]+) -->\n)[\s\S]*?(<!-- end of generated -->)/g;
 
 /** Defaults that differ from machine to machine, as the table shows them. */
@@ -221,7 +221,7 @@ function viewsTable(): string {
 async function decisionList(): Promise<string> {
   const names = await readdir(join(ROOT, "docs", "decisions"));
   const lines = names.toSorted().map(async (name) => {
-    const text = await readFile(join(ROOT, "docs", "decisions", name), "utf8");
+    const text = await readText(`docs/decisions/${name}`);
     const [, number = "", title = ""] = /^# (\d+)\. (.*)$/m.exec(text) ?? [];
     return `${number}. [${title}](decisions/${name})`;
   });
@@ -276,7 +276,7 @@ async function part(name: string): Promise<string> {
     return metricsTable(OWN_METRICS);
   }
   const [path = "", regionName = ""] = name.split("#");
-  return region(await readFile(join(ROOT, path), "utf8"), regionName, path.slice(path.lastIndexOf(".") + 1));
+  return region(await readText(path), regionName, path.slice(path.lastIndexOf(".") + 1));
 }
 
 /** Returns the document with each generated part as the code has it now. */

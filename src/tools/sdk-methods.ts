@@ -3,6 +3,7 @@
  * as `sdk` (src/api/openapi/sdk.ts). Nothing here knows a language.
  */
 import type { Sdk, SdkLanguage, SdkMethod } from "#api/openapi/sdk.ts";
+import { ATTEMPT_MAX, DEAD_LETTER_DAYS } from "#domain/retry-schedule.ts";
 import {
   bodyOf,
   type Described,
@@ -23,7 +24,7 @@ const RESOURCES: Readonly<Record<string, string>> = {
   events: "the published events",
   deliveries: "the deliveries of events to endpoints, and their attempts",
   deadLetters:
-    "the deliveries that have failed 17 times, for 7 days. A dead letter has the id of its delivery",
+    `the deliveries that have failed ${ATTEMPT_MAX} times, for ${DEAD_LETTER_DAYS} days. A dead letter has the id of its delivery`,
   replays: "the jobs that deliver many again",
   portal: "the tenant's portal",
   credentials: "the tenant's own credentials",

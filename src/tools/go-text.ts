@@ -1,4 +1,4 @@
-/** Go source text as gofmt leaves it, for docs/go-models.ts. */
+/** Go source text as gofmt leaves it, for go-models.ts and sdk-go.ts. */
 
 /** A field of a struct. */
 export interface Field {

@@ -82,7 +82,7 @@ function typeOf({ table, column, type, required, checks }: Column): string {
   const element = type.startsWith("_") ? type.slice(1) : type;
   const known = TYPES[element];
   if (known === undefined) {
-    throw new Error(`${table}.${column} has the type ${type}, which docs/row-types.ts does not know`);
+    throw new Error(`${table}.${column} has the type ${type}, which src/tools/row-types.ts does not know`);
   }
   const value = element === type ? (choices(checks) ?? known) : `readonly ${known}[]`;
   return required || value === "unknown" ? value : `${value} | null`;

@@ -2,14 +2,14 @@
  * The names of the packages in documents, examples and SDKs. `npm run docs` writes them for the scope of
  * src/runtime/package.ts, and a test fails when one is stale.
  */
-import { readdir, readFile } from "node:fs/promises";
+import { readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { GO_MODULE, PACKAGES } from "#runtime/package.ts";
+import { readText, ROOT } from "./repository.ts";
 
-const ROOT = join(import.meta.dirname, "..");
 const NAME = /@[a-z0-9][a-z0-9._-]*\/(client|cli|server)(?![a-z0-9-])/g;
 const MODULE = /github\.com\/[A-Za-z0-9-]+\/signet\/sdk\/go\b/g;
-const { dependencies } = JSON.parse(await readFile(join(ROOT, "package.json"), "utf8")) as {
+const { dependencies } = JSON.parse(await readText("package.json")) as {
   dependencies: Readonly<Record<string, string>>;
 };
 /** Packages of others that end like ours: dependencies such as `@temporalio/client`, and a linter that documents name. */

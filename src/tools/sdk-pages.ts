@@ -1,6 +1,6 @@
 /** The pages of the SDKs in the guide: their READMEs, which their packages carry, with links that work here. */
-import { readFile } from "node:fs/promises";
-import { join, posix } from "node:path";
+import { posix } from "node:path";
+import { readText } from "./repository.ts";
 
 interface SdkPage {
   /** README of the package, as a path in the repository. */
@@ -14,12 +14,10 @@ export const SDK_PAGES: Readonly<Record<string, SdkPage>> = {
   "docs/sdk-python.md": { readme: "sdk/python/README.md", language: "Python" },
 };
 
-const ROOT = join(import.meta.dirname, "..");
-
 /** Returns the page as it should stand in the repository. */
 export async function sdkPage(name: string): Promise<string> {
   const { readme, language } = SDK_PAGES[name] as SdkPage;
-  const text = await readFile(join(ROOT, readme), "utf8");
+  const text = await readText(readme);
   const moved = text.replaceAll(/\]\((?![a-z]+:|#)([^)]+)\)/g, (_link, target: string) => {
     const path = posix.join(posix.dirname(readme), target);
     return `](${posix.relative("docs", path)})`;

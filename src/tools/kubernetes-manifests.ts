@@ -2,11 +2,10 @@
  * The chart in deploy/helm is the source of the plain manifests in deploy/kubernetes. `npm run docs` writes them, where helm can
  * be had, and copies into the chart the files that it shares with Prometheus and the compose file.
  */
-import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { goProgram, HELM, run } from "./go-program.ts";
+import { readText, ROOT } from "./repository.ts";
 
-const ROOT = join(import.meta.dirname, "..");
 const CHART = join("deploy", "helm", "signet");
 const BASE = join("deploy", "kubernetes");
 const COMMENT = "# Made from deploy/helm/signet by `npm run docs`. Change the chart, or an overlay.\n";
@@ -43,7 +42,7 @@ export async function plainManifests(): Promise<ReadonlyMap<string, string>> {
 
 /** Returns the chart's description with the version of package.json. */
 export async function chartWithVersion(before: string): Promise<string> {
-  const { version } = JSON.parse(await readFile(join(ROOT, "package.json"), "utf8")) as {
+  const { version } = JSON.parse(await readText("package.json")) as {
     readonly version: string;
   };
   return before.replaceAll(/^(version|appVersion): .*$/gm, `$1: ${version}`);
@@ -51,5 +50,5 @@ export async function chartWithVersion(before: string): Promise<string> {
 
 /** Returns the source of a copy in the chart. */
 export async function sharedFile(copy: string): Promise<string> {
-  return await readFile(join(ROOT, SHARED_FILES[copy] ?? copy), "utf8");
+  return await readText(SHARED_FILES[copy] ?? copy);
 }

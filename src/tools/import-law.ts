@@ -2,8 +2,7 @@
  * The import law. `npm run docs` makes `.oxlintrc.law.json` from the list of layers in docs/architecture.md, so that
  * people and the linter read one list. A layer may import itself and the layers before it.
  */
-import { readFile } from "node:fs/promises";
-import { join } from "node:path";
+import { readText } from "./repository.ts";
 
 const ENVIRONMENT = {
   regex: "^(node:)?process$",
@@ -58,7 +57,7 @@ const CLOSED = {
     files: ["activities/**/*.ts"],
     patterns: [
       CLIMBS,
-      { regex: "^#(processes|api|cli|portal|edge)/", message: "Activities call services." },
+      { regex: "^#(processes|api|cli|portal|edge|tools)/", message: "Activities call services." },
       SQL,
       ENVIRONMENT,
       MESSAGES,
@@ -118,10 +117,10 @@ function patternsOf(layers: readonly string[], name: string): readonly object[] 
 function importLaw(architecture: string): string {
   const layers = layersOf(architecture);
   const folders = layers.filter((layer) => layer !== MESSAGES_LAYER);
-  const open = folders.filter((layer) => layer !== "lib" && !(layer in CLOSED));
+  const open = folders.filter((layer) => layer !== "lib" && layer !== "tools" && !(layer in CLOSED));
   const others = [...folders.filter((layer) => layer !== "lib"), "workflows", "activities"];
   const overrides = [
-    restricted(["test/**/*.ts", "docs/*.ts"], [CLIMBS]),
+    restricted(["test/**/*.ts", "src/tools/*.ts"], [CLIMBS]),
     ...Object.values(CLOSED).map(({ files, patterns }) => restricted(files, patterns)),
     // Libraries are copied with their paths, so they keep relative ones.
     restricted(
@@ -138,7 +137,7 @@ function importLaw(architecture: string): string {
     // The embedded servers are asked with SQL, for instance whether they are ready.
     restricted(["src/processes/embedded/*.ts"], [CLIMBS, ENVIRONMENT, NO_WORKFLOWS]),
     {
-      files: ["src/*/*.ts", "workflows/*.ts", "activities/*.ts", "docs/*.ts"],
+      files: ["src/*/*.ts", "workflows/*.ts", "activities/*.ts"],
       rules: { "import/no-relative-parent-imports": "error" },
     },
   ];
@@ -147,5 +146,5 @@ function importLaw(architecture: string): string {
 
 /** Returns the configuration for the repository's docs/architecture.md. */
 export async function currentImportLaw(): Promise<string> {
-  return importLaw(await readFile(join(import.meta.dirname, "architecture.md"), "utf8"));
+  return importLaw(await readText("docs/architecture.md"));
 }

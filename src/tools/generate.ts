@@ -1,5 +1,5 @@
 /** `npm run docs`: writes the OpenAPI documents, the types and methods of the clients, the types of rows, the reference of the command line, the plain manifests and the generated parts of documents. */
-import { readFile, writeFile } from "node:fs/promises";
+import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { cliReference } from "./cli-reference.ts";
 import { clientTypes } from "./client-types.ts";
@@ -9,24 +9,22 @@ import { currentImportLaw } from "./import-law.ts";
 import { GENERATED_DOCUMENTS, withGeneratedParts } from "./generated-parts.ts";
 import { chartWithVersion, plainManifests, SHARED_FILES, sharedFile } from "./kubernetes-manifests.ts";
 import { filesWithPackageNames, withPackageNames } from "./package-names.ts";
+import { readText, ROOT } from "./repository.ts";
 import { currentRowTypes, ROW_TYPES } from "./row-types.ts";
 import { SDK_PAGES, sdkPage } from "./sdk-pages.ts";
 import { sdkFiles } from "./sdk-files.ts";
 import { PYTHON_MODELS, PYTHON_VERSION, pythonModels, pythonVersion } from "./python-models.ts";
 
-const ROOT = join(import.meta.dirname, "..");
-
 async function update(name: string, make: (before: string) => Promise<string>): Promise<void> {
-  const path = join(ROOT, name);
-  const before = await readFile(path, "utf8").catch(() => "");
+  const before = await readText(name).catch(() => "");
   const after = await make(before);
-  await writeFile(path, after);
+  await writeFile(join(ROOT, name), after);
   console.log(after === before ? `${name} is up to date` : `${name} is written`);
 }
 
 // First, because generated parts show the examples.
 for (const name of await filesWithPackageNames()) {
-  const text = await readFile(join(ROOT, name), "utf8");
+  const text = await readText(name);
   if (withPackageNames(text) !== text) {
     await update(name, async (before) => await Promise.resolve(withPackageNames(before)));
   }
