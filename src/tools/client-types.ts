@@ -4,7 +4,6 @@
  */
 import { format } from "oxfmt";
 import { Instant } from "#http/instants.ts";
-import { withoutReferences } from "./described-api.ts";
 import {
   bodyOf,
   type Described,
@@ -18,6 +17,7 @@ import {
   operationsOf,
   type Schema,
   withClientNames,
+  withoutReferences,
 } from "./openapi-schema.ts";
 
 /**
@@ -250,19 +250,18 @@ function declarationOf({ name, doc, schema }: Declared, earlier: readonly Declar
 }
 
 /** Returns the declared types, and their names by the keys of their schemas. */
-function declaredTypes(document: Readonly<Record<string, unknown>>) {
-  const described = operationsOf(withoutReferences(document) as unknown as Document);
+function declaredTypes(document: Document) {
+  const described = operationsOf(withoutReferences(document));
   const operations = new Map(described.map((operation) => [operation.operationId, operation]));
   const types = Object.entries(SOURCES).map((entry) => declare(operations, entry));
   return { types, names: new Map(types.map(({ name, schema }) => [keyOf(schema), name])) };
 }
 
 /** Returns a function that returns the type of a schema with references to the clients' names. */
-export function clientTypeOf(document: Readonly<Record<string, unknown>>): (schema: Schema) => string {
+export function clientTypeOf(document: Document): (schema: Schema) => string {
   const { names } = declaredTypes(document);
-  const { components } = withClientNames(document as unknown as Document);
-  const plain = withoutReferences({ components }) as unknown as Pick<Document, "components">;
-  const { schemas } = plain.components;
+  const { components } = withClientNames(document);
+  const { schemas } = withoutReferences({ components }).components;
   return (schema) => {
     const resolved = JSON.parse(JSON.stringify(schema), (_name, part: Schema | null) =>
       typeof part === "object" && part !== null ? (schemas[nameOf(part) ?? ""] ?? part) : part,
@@ -281,7 +280,7 @@ export async function formatted(name: string, text: string): Promise<string> {
 }
 
 /** Returns the text of src/lib/client/api-types.ts. @param document the OpenAPI document for tenants */
-export async function clientTypes(document: Record<string, unknown>): Promise<string> {
+export async function clientTypes(document: Document): Promise<string> {
   const { types, names } = declaredTypes(document);
   const declarations = types.map((type, index) => declarationOf(type, types.slice(0, index), names));
   return await formatted("api-types.ts", [HEADER, ...declarations].join("\n\n"));

@@ -11,8 +11,8 @@ import { type Promised, PROMISES } from "#test/bench/scenarios/growth/promises.t
 import type { Growth } from "#test/support/growth.ts";
 import { CAPACITY_PARTS } from "./capacity-tables.ts";
 import type { SdkLanguage } from "#api/openapi/sdk.ts";
-import { describedAdmin, describedApi, withoutReferences } from "./described-api.ts";
 import { fixedLimits, requestLimits, settableLimits } from "./limits.ts";
+import { type Document, operationsOf, readOpenApi, withoutReferences } from "./openapi-schema.ts";
 import { readText, ROOT } from "./repository.ts";
 import { sdkTable } from "./sdk-methods.ts";
 
@@ -166,15 +166,6 @@ export function region(source: string, name: string, ending = "ts"): string {
   return `\`\`\`${LANGUAGES[ending] ?? ending}\n${moved}\n\`\`\``;
 }
 
-interface Described {
-  readonly paths: Readonly<
-    Record<
-      string,
-      Readonly<Record<string, { readonly security?: readonly { readonly bearer?: readonly string[] }[] }>>
-    >
-  >;
-}
-
 /** Operations that require something other than a token with scopes. */
 const OWN_PROOF: Readonly<Record<string, string>> = {
   "POST /v1/auth/revoke": "the client's own credentials",
@@ -182,20 +173,17 @@ const OWN_PROOF: Readonly<Record<string, string>> = {
 };
 
 /** Returns the table of every operation with its scope, in the order of the OpenAPI document. */
-function operationsTable({ paths }: Pick<Described, "paths">): string {
-  const rows = Object.entries(paths).flatMap(([path, operations]) =>
-    Object.entries(operations).map(([method, { security }]) => {
-      const name = `${method.toUpperCase()} ${path}`;
-      const scopes = security?.[0]?.bearer?.map((scope) => `\`${scope}\``).join(", ");
-      return `| \`${name}\` | ${scopes ?? OWN_PROOF[name] ?? ""} |`.replace("|  |", "| |");
-    }),
-  );
+function operationsTable(document: Document): string {
+  const rows = operationsOf(document).map(({ route, security }) => {
+    const scopes = security?.[0]?.bearer?.map((scope) => `\`${scope}\``).join(", ");
+    return `| \`${route}\` | ${scopes ?? OWN_PROOF[route] ?? ""} |`.replace("|  |", "| |");
+  });
   return ["| Request | Scope |", "| --- | --- |", ...rows].join("\n");
 }
 
 /** Returns the table of the methods of an SDK, in the order of the OpenAPI document. */
 async function methodsTable(language: SdkLanguage): Promise<string> {
-  const rows = sdkTable(await describedApi(), language).map(([name, methods]) => {
+  const rows = sdkTable(await readOpenApi("tenants"), language).map(([name, methods]) => {
     return `| \`${name}\` | ${methods.map((method) => `\`${method}\``).join(", ")} |`;
   });
   return ["| Member | Calls |", "| --- | --- |", ...rows].join("\n");
@@ -237,7 +225,7 @@ const TABLES: Readonly<Record<string, () => string>> = {
 
 async function part(name: string): Promise<string> {
   if (name === "operations") {
-    return operationsTable((await describedApi()) as unknown as Described);
+    return operationsTable(await readOpenApi("tenants"));
   }
   if (name === "settings") {
     return settingsTable(Object.values(SETTINGS));
@@ -252,14 +240,10 @@ async function part(name: string): Promise<string> {
     return settableLimits();
   }
   if (name === "limits of requests") {
-    return requestLimits(
-      withoutReferences(await describedApi())["paths"] as Parameters<typeof requestLimits>[0],
-    );
+    return requestLimits(withoutReferences(await readOpenApi("tenants")).paths);
   }
   if (name === "limits of operators' requests") {
-    return requestLimits(
-      withoutReferences(await describedAdmin())["paths"] as Parameters<typeof requestLimits>[0],
-    );
+    return requestLimits(withoutReferences(await readOpenApi("operators")).paths);
   }
   const language = METHODS_OF[name];
   if (language !== undefined) {

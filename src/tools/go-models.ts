@@ -384,6 +384,6 @@ export class GoModels {
 }
 
 /** Returns the text of sdk/go/models.gen.go. @param document the OpenAPI document for tenants */
-export function goModels(document: Readonly<Record<string, unknown>>): string {
-  return new GoModels(withClientNames(document as unknown as Document)).text();
+export function goModels(document: Document): string {
+  return new GoModels(withClientNames(document)).text();
 }

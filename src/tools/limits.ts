@@ -18,6 +18,7 @@ import { POLLED_SETS_MAX } from "#webhooks/ssf/publish.ts";
 import { REMOVED_SUBJECTS_MAX, STREAMS_MAX, VERIFICATION_INTERVAL_S } from "#webhooks/ssf/stream-service.ts";
 import { LIMIT_SETTINGS } from "#config/limit-settings.ts";
 import { TENANT_LIMIT_NAMES, TENANT_LIMITS } from "#config/tenant-limits.ts";
+import type { Operation, Schema } from "./openapi-schema.ts";
 
 const KIB = 1_024;
 const SECOND_MS = 1_000;
@@ -76,14 +77,7 @@ export function settableLimits(): string {
   );
 }
 
-interface Schema {
-  readonly [keyword: string]: unknown;
-  readonly properties?: Readonly<Record<string, Schema>>;
-  readonly items?: Schema;
-  readonly anyOf?: readonly Schema[];
-}
-
-const KEYWORDS: readonly (readonly [keyword: string, words: (limit: unknown) => string])[] = [
+const KEYWORDS: readonly (readonly [keyword: keyof Schema, words: (limit: unknown) => string])[] = [
   ["maxLength", (limit) => `${String(limit)} characters`],
   ["maxItems", (limit) => `${String(limit)} items`],
   ["maxProperties", (limit) => `${String(limit)} members`],
@@ -111,13 +105,10 @@ function collect(schema: Schema, path: string, found: Found): void {
   }
 }
 
-interface Operation {
-  readonly parameters?: readonly { readonly name: string; readonly in: string; readonly schema?: Schema }[];
-  readonly requestBody?: { readonly content?: Readonly<Record<string, { readonly schema?: Schema }>> };
-}
-
 /** Every limit of a member or parameter that the schemas of requests state. */
-export function requestLimits(paths: Readonly<Record<string, Readonly<Record<string, Operation>>>>): string {
+export function requestLimits(
+  paths: Readonly<Record<string, Readonly<Record<string, Pick<Operation, "parameters" | "requestBody">>>>>,
+): string {
   const rows = new Map<string, Set<string>>();
   for (const [path, operations] of Object.entries(paths)) {
     for (const [method, { parameters = [], requestBody }] of Object.entries(operations)) {
@@ -125,10 +116,10 @@ export function requestLimits(paths: Readonly<Record<string, Readonly<Record<str
         const row = `| \`${member}\` | ${limit} |`;
         rows.set(row, (rows.get(row) ?? new Set()).add(`${method.toUpperCase()} ${path}`));
       };
-      for (const { name, in: place, schema = {} } of parameters) {
+      for (const { name, in: place, schema } of parameters) {
         collect(schema, place === "query" ? `?${name}` : name, found);
       }
-      for (const { schema = {} } of Object.values(requestBody?.content ?? {})) {
+      for (const { schema } of Object.values(requestBody?.content ?? {})) {
         collect(schema, "", found);
       }
     }

@@ -1,5 +1,12 @@
 /** Reads schemas and operations of the OpenAPI documents, for the generators of client-types, go-models and python-models. */
 import type { Sdk } from "#api/openapi/sdk.ts";
+import { readText } from "./repository.ts";
+
+/** The documents, as paths in the repository. */
+export const OPENAPI = { tenants: "docs/openapi.json", operators: "docs/openapi-operators.json" } as const;
+
+/** The address of the service in these documents. */
+export const PUBLIC_URL = "https://signet.example";
 
 /** A JSON Schema. */
 export interface Schema {
@@ -17,6 +24,9 @@ export interface Schema {
   readonly minimum?: number;
   readonly maximum?: number;
   readonly minLength?: number;
+  readonly maxLength?: number;
+  readonly maxItems?: number;
+  readonly maxProperties?: number;
   readonly default?: unknown;
 }
 
@@ -31,6 +41,7 @@ export interface Operation {
   readonly summary?: string;
   readonly description?: string;
   readonly "x-sdk"?: Sdk;
+  readonly security?: readonly { readonly bearer?: readonly string[] }[];
   readonly parameters?: readonly {
     readonly name: string;
     readonly in: string;
@@ -60,6 +71,22 @@ export const OMITTED: ReadonlySet<string> = new Set(["limit", "cursor", "dry_run
 /** Descriptions that would repeat in every type. */
 const REPEATED = /^(RFC 3339(, UTC, milliseconds)?|Id of an? .*)$/;
 const REFERENCE = "#/components/schemas/";
+
+/** Returns a document as `npm run docs` last wrote it. */
+export async function readOpenApi(audience: keyof typeof OPENAPI): Promise<Document> {
+  return JSON.parse(await readText(OPENAPI[audience])) as Document;
+}
+
+/** Returns a copy of a document in which the schemas replace the references to them, and every choice is an `anyOf`. */
+export function withoutReferences<Part extends Pick<Document, "components">>(document: Part): Part {
+  const { schemas } = document.components;
+  const resolved = (value: object): unknown =>
+    JSON.parse(JSON.stringify(value).replaceAll('"oneOf":', '"anyOf":'), (_name, part: Schema | null) => {
+      const schema = schemas[nameOf(part ?? {}) ?? ""];
+      return schema === undefined ? part : resolved(schema);
+    });
+  return resolved(document) as Part;
+}
 
 /** Returns all operations, in the document's order. */
 export function operationsOf({ paths }: Pick<Document, "paths">): Described[] {

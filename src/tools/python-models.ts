@@ -149,8 +149,8 @@ function declarationOf({ name, schema, isAlternative }: Model): string {
 }
 
 /** Returns the text of models.py. @param document the OpenAPI document for tenants */
-export function pythonModels(document: Record<string, unknown>): string {
-  const { schemas } = withClientNames(document as unknown as Document).components;
+export function pythonModels(document: Document): string {
+  const { schemas } = withClientNames(document).components;
   const alternatives = new Set(
     Object.values(schemas).flatMap(({ anyOf = [] }) => anyOf.map((choice) => nameOf(choice))),
   );

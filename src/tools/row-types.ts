@@ -2,15 +2,7 @@
  * The types of rows, from the migrated schema: `npm run docs` writes them to {@link ROW_TYPES}. The generator is this
  * small because the service uses few types. Kanel does the same with nine dependencies and a configuration.
  */
-import { chmod, mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { Client } from "pg";
-import { migrateDatabase } from "#database/migrate.ts";
-import { startEmbeddedPostgres } from "#processes/embedded/postgres.ts";
-import { machineTimers } from "#runtime/machine-timers.ts";
-import { freePort } from "#test/support/free-port.ts";
-import { THROWN_AWAY } from "#test/support/test-database.ts";
 
 export const ROW_TYPES = "src/database/rows.ts";
 
@@ -89,31 +81,14 @@ function typeOf({ table, column, type, required, checks }: Column): string {
 }
 
 /** Returns the text of {@link ROW_TYPES} for a migrated database. */
-export async function rowTypes(db: Pick<Client, "query">): Promise<string> {
-  const { rows } = await db.query<Column>(COLUMNS);
+export async function rowTypes(databaseUrl: string): Promise<string> {
+  const client = new Client({ connectionString: databaseUrl });
+  await client.connect();
+  const { rows } = await client.query<Column>(COLUMNS);
+  await client.end();
   const tables = [...Map.groupBy(rows, ({ table }) => table)].map(([table, columns]) => {
     const members = columns.map((column) => `    readonly ${column.column}: ${typeOf(column)};\n`);
     return `  readonly ${table}: {\n${members.join("")}  };\n`;
   });
   return `${HEAD}${tables.join("")}${FOOT}`;
-}
-
-/** Returns the text of {@link ROW_TYPES} for a new database with all migrations, which ends with the call. */
-export async function currentRowTypes(): Promise<string> {
-  const home = await mkdtemp(join(tmpdir(), "signet-rows-"));
-  // PostgreSQL runs as another user when this runs as root.
-  await chmod(home, 0o755);
-  const log = (): undefined => undefined;
-  const server = await startEmbeddedPostgres({ home, port: await freePort(), settings: THROWN_AWAY, log });
-  try {
-    await migrateDatabase({ timers: machineTimers, adminUrl: server.url, nowMs: Date.now() });
-    const client = new Client({ connectionString: server.url });
-    await client.connect();
-    const text = await rowTypes(client);
-    await client.end();
-    return text;
-  } finally {
-    await server.stop();
-    await rm(home, { recursive: true, force: true });
-  }
 }

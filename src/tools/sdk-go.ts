@@ -252,8 +252,8 @@ function typeText({ name, text }: Resource): string {
 }
 
 /** Returns the text of sdk/go/resources.gen.go. @param document the OpenAPI document for tenants */
-export function goResources(document: Readonly<Record<string, unknown>>): string {
-  const models = new GoModels(withClientNames(document as unknown as Document));
+export function goResources(document: Document): string {
+  const models = new GoModels(withClientNames(document));
   const parts = sdkResources(document).flatMap((resource) => [
     ...(resource.name.includes(".") ? [] : [typeText(resource)]),
     ...methodsIn(resource, "go").written.map((method) =>

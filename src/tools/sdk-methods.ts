@@ -23,8 +23,7 @@ const RESOURCES: Readonly<Record<string, string>> = {
   eventTypes: "the types of events, with their schemas",
   events: "the published events",
   deliveries: "the deliveries of events to endpoints, and their attempts",
-  deadLetters:
-    `the deliveries that have failed ${ATTEMPT_MAX} times, for ${DEAD_LETTER_DAYS} days. A dead letter has the id of its delivery`,
+  deadLetters: `the deliveries that have failed ${ATTEMPT_MAX} times, for ${DEAD_LETTER_DAYS} days. A dead letter has the id of its delivery`,
   replays: "the jobs that deliver many again",
   portal: "the tenant's portal",
   credentials: "the tenant's own credentials",
@@ -228,8 +227,8 @@ function argument(sdk: SdkMethod, wire: string, schema: Schema, required: boolea
 }
 
 /** Returns all resources with their methods, in the order of the document, from the document for tenants. */
-export function sdkResources(document: Readonly<Record<string, unknown>>): readonly Resource[] {
-  const { paths, components } = withClientNames(document as unknown as Document);
+export function sdkResources(document: Document): readonly Resource[] {
+  const { paths, components } = withClientNames(document);
   const reader = new Reader(components.schemas);
   const found = new Map<string, Map<string, Method>>();
   for (const operation of operationsOf({ paths })) {
@@ -322,7 +321,7 @@ const SPELLED: Readonly<Record<SdkLanguage, (name: string) => string>> = {
 
 /** Returns the rows of the table of an SDK's methods: the member of the client, and the methods. */
 export function sdkTable(
-  document: Readonly<Record<string, unknown>>,
+  document: Document,
   language: SdkLanguage,
 ): readonly (readonly [member: string, methods: readonly string[]])[] {
   const rows = new Map<string, string[]>();

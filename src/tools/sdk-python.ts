@@ -1,5 +1,5 @@
 /** The resources of the Python client: `npm run docs` writes them into sdk/python/src/signet_delivery/resources. */
-import type { Schema } from "./openapi-schema.ts";
+import type { Document, Schema } from "./openapi-schema.ts";
 import { typeOf } from "./python-models.ts";
 import {
   type Argument,
@@ -288,7 +288,7 @@ function moduleText(classes: readonly string[]): string {
 }
 
 /** Returns the generated modules by their paths in the repository. @param document the OpenAPI document for tenants */
-export function pythonResources(document: Readonly<Record<string, unknown>>): ReadonlyMap<string, string> {
+export function pythonResources(document: Document): ReadonlyMap<string, string> {
   const resources = sdkResources(document);
   const modules = new Map<string, string[]>();
   for (const resource of resources.filter(({ name }) => !name.includes("."))) {

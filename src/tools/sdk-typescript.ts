@@ -1,6 +1,6 @@
 /** The resources of the client library: `npm run docs` writes them into src/lib/client/resources. */
 import { clientTypeOf, formatted } from "./client-types.ts";
-import { nameOf, type Schema } from "./openapi-schema.ts";
+import { type Document, nameOf, type Schema } from "./openapi-schema.ts";
 import { readText } from "./repository.ts";
 import {
   type Argument,
@@ -225,9 +225,7 @@ async function importsOf(text: string): Promise<string> {
 }
 
 /** Returns the generated files by their paths in the repository. @param document the OpenAPI document for tenants */
-export async function typescriptResources(
-  document: Readonly<Record<string, unknown>>,
-): Promise<ReadonlyMap<string, string>> {
+export async function typescriptResources(document: Document): Promise<ReadonlyMap<string, string>> {
   const resources = sdkResources(document);
   const byHand = await exportsOf("resources/types.ts");
   const generated = clientTypeOf(document);

@@ -56,7 +56,7 @@ export const NUMBERS: readonly Mutant[] = [
     file: "src/api/openapi/links.ts",
     find: "idsIn(items, `${pointer}/0`)",
     replace: "idsIn(items, `${pointer}/1`)",
-    caughtBy: "test/machine/api/openapi-links.test.ts",
+    caughtBy: "test/promises/openapi.test.ts",
   },
   {
     name: "counters-of-32-bits",
@@ -64,7 +64,7 @@ export const NUMBERS: readonly Mutant[] = [
     file: "src/api/openapi/describe.ts",
     find: "(maximum as number) > INT32_MAX",
     replace: "(maximum as number) > Number.MAX_VALUE",
-    caughtBy: "test/machine/api/openapi.test.ts",
+    caughtBy: "test/promises/openapi.test.ts",
   },
   {
     name: "alternatives-become-one-object",
@@ -72,7 +72,7 @@ export const NUMBERS: readonly Mutant[] = [
     file: "src/api/openapi/components.ts",
     find: '[isUnion ? "oneOf" : "anyOf"]',
     replace: '["anyOf"]',
-    caughtBy: "test/machine/api/openapi.test.ts",
+    caughtBy: "test/promises/openapi.test.ts",
   },
   {
     name: "filters-round-their-numbers",

@@ -3,7 +3,7 @@
  * that names the place and explains the constraint in words, never a regular expression or a 500.
  */
 import { beforeAll, describe, expect, test } from "vitest";
-import { withoutReferences } from "#tools/described-api.ts";
+import { type Document, withoutReferences } from "#tools/openapi-schema.ts";
 import type { DocumentedSchema } from "#api/openapi/examples.ts";
 import { ERROR_CATALOGUE } from "#domain/errors.ts";
 import { readAnswer, unlessStale } from "#test/support/answer.ts";
@@ -56,10 +56,13 @@ type Operation = {
   };
 };
 
+interface Described extends Pick<Document, "components"> {
+  readonly paths: Readonly<Record<string, Readonly<Record<string, Operation>>>>;
+}
+
 function routesOf(document: Answer["body"]): Route[] {
-  const { paths: described } = withoutReferences(document);
-  const paths = Object.entries(described as Record<string, Record<string, Operation>>);
-  return paths
+  const { paths } = withoutReferences(document as unknown as Described);
+  return Object.entries(paths)
     .filter(([path]) => !OAUTH.test(path))
     .flatMap(([path, operations]) =>
       Object.entries(operations).map(([method, { parameters = [], requestBody }]) => {

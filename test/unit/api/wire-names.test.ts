@@ -2,16 +2,12 @@
  * The names of the public contract: every route, member, state, scope, id and message that the wire decisions name
  * exists with that spelling. docs/decisions/0023 lists the additions.
  */
-import { readFile } from "node:fs/promises";
-import { join } from "node:path";
 import { beforeAll, describe, expect, test } from "vitest";
-import { withoutReferences } from "#tools/described-api.ts";
+import { readOpenApi, withoutReferences } from "#tools/openapi-schema.ts";
 import { ID_PREFIXES } from "#domain/ids.ts";
 import { ATTEMPT_ERRORS, DEAD_LETTER_REASONS, DELIVERY_STATES } from "#domain/delivery.ts";
 import { DISABLED_REASONS, ENDPOINT_STATES } from "#domain/endpoint-state.ts";
 import * as messages from "#workflows/messages.ts";
-
-const DOCS = join(import.meta.dirname, "..", "..", "..", "docs");
 
 interface Schema {
   readonly type?: string;
@@ -37,12 +33,10 @@ interface Document {
 let document: Document;
 
 beforeAll(async () => {
-  const read = async (name: string): Promise<Document> =>
-    withoutReferences(
-      JSON.parse(await readFile(join(DOCS, name), "utf8")) as Record<string, unknown>,
-    ) as unknown as Document;
-  const tenants = await read("openapi.json");
-  const operators = await read("openapi-operators.json");
+  const read = async (audience: "tenants" | "operators"): Promise<Document> =>
+    withoutReferences(await readOpenApi(audience)) as unknown as Document;
+  const tenants = await read("tenants");
+  const operators = await read("operators");
   document = { paths: { ...operators.paths, ...tenants.paths } };
 });
 

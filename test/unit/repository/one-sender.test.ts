@@ -29,8 +29,8 @@ const ALLOWED = [
   /^src\/portal\/browser\//,
   // The key set of a transmitter, in programs of tenants.
   "src/lib/receiver/ssf-receiver.ts",
-  // Programs of operators, tenants and verifiers, on their own machines.
-  /^src\/(?:cli|lib\/(?:client|status-list)|processes\/(?:demo|doctor|embedded))\//,
+  // Programs of operators, tenants, verifiers and contributors, on their own machines.
+  /^src\/(?:cli|lib\/(?:client|status-list)|processes\/(?:demo|doctor|embedded)|tools)\//,
 ];
 
 async function sources(folder: string): Promise<string[]> {

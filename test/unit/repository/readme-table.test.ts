@@ -59,7 +59,7 @@ const PROOFS: Readonly<Record<string, Proof>> = {
     "test/browser/journey.test.ts": ["an endpoint is added, its secret shown once, and verified by the ping"],
   },
   "Publish from a queue": {
-    "test/machine/api/openapi.test.ts": ["events are published by one operation alone"],
+    "test/unit/api/openapi.test.ts": ["events are published by one operation alone"],
   },
   "Targets other than HTTP": {
     "test/integration/api/webhook-endpoints.test.ts": ["is registered for HTTP alone, not for %s"],
