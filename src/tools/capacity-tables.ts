@@ -10,6 +10,7 @@ import {
   ratesOf,
   WATCH,
 } from "#cli/capacity-plan.ts";
+import { table } from "./text.ts";
 
 const RATES = [10, 100, 1_000] as const;
 const TENANTS = [100, 1_000, 10_000] as const;
@@ -20,11 +21,11 @@ const { measured, bytes, loads }: CapacityFigures = figures;
 
 const BEYOND = "¹ Beyond what was measured.";
 
-function table(head: readonly string[], rows: readonly (readonly (string | number)[])[]): string {
+function figuresTable(head: readonly string[], rows: readonly (readonly (string | number)[])[]): string {
   const shown = rows.map((cells) =>
     cells.map((cell) => (typeof cell === "number" ? cell.toLocaleString("en-US", DIGITS) : cell)),
   );
-  return [head, head.map(() => "---"), ...shown].map((cells) => `| ${cells.join(" | ")} |`).join("\n");
+  return table(head, shown);
 }
 
 function plan(rate: number, tenants: number): Plan {
@@ -61,7 +62,7 @@ function plansTable(): string {
       ];
     }),
   );
-  return `${table(head, rows)}\n\n${BEYOND}`;
+  return `${figuresTable(head, rows)}\n\n${BEYOND}`;
 }
 
 /** Returns what the command prints for the example of the page. */
@@ -82,11 +83,11 @@ function ratesTable(): string {
   const sorted = rows
     .toSorted(([a], [b]) => a - b)
     .map(([rate, then]) => [`${rate.toLocaleString("en-US")}${rate > most ? " ¹" : ""}`, then]);
-  return `${table(["Deliveries/s", "Then"], sorted)}\n\n${BEYOND}`;
+  return `${figuresTable(["Deliveries/s", "Then"], sorted)}\n\n${BEYOND}`;
 }
 
 function watchTable(): string {
-  return table(
+  return figuresTable(
     ["Alert", "Says"],
     WATCH.map(([alert, says]) => [`[\`${alert}\`](runbook.md#${alert.toLowerCase()})`, says]),
   );
@@ -103,7 +104,7 @@ const BYTES: Readonly<Record<keyof MeasuredBytes, string>> = {
 };
 
 function bytesTable(): string {
-  return table(
+  return figuresTable(
     ["What", "Bytes, with indexes"],
     Object.entries(BYTES).map(([name, what]) => [what, bytes[name as keyof MeasuredBytes]]),
   );
@@ -111,7 +112,7 @@ function bytesTable(): string {
 
 function loadsTable(): string {
   const head = ["Events/s", ...PARTS, "WAL, bytes/s", "Temporal, bytes for a delivery"];
-  return table(
+  return figuresTable(
     head,
     loads.map(({ events_per_second: rate, cores, ...rest }) => [
       rate,
@@ -124,7 +125,7 @@ function loadsTable(): string {
 
 function partsTable(): string {
   const { cpu_s_per_1000_by_kib: byKib, memory_mib: memory } = figures;
-  return table(
+  return figuresTable(
     ["What", ...PARTS],
     [
       ["CPU-s of 1,000 deliveries for each further KiB of data", ...PARTS.map((part) => byKib[part])],
@@ -134,7 +135,7 @@ function partsTable(): string {
 }
 
 function tenantsTable(): string {
-  return table(
+  return figuresTable(
     ["Tenants that publish", "CPU-s of 1,000 deliveries at saturation"],
     figures.tenants.map(({ count, cpu_s_per_1000: cpu }) => [count, cpu]),
   );

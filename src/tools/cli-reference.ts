@@ -3,6 +3,7 @@ import { allCommands, type CommandNode, commandTree, type OptionNode } from "#cl
 import { EXIT_CODES } from "#cli/exit-codes.ts";
 import { createProgram } from "#cli/program.ts";
 import { PACKAGES } from "#runtime/package.ts";
+import { capitalized, cell, table } from "./text.ts";
 
 const INTRODUCTION = `# Command line
 
@@ -29,38 +30,32 @@ The package has no dependencies, and 3.0 MB. It is not on npm yet: \`npm run pac
 ${EXIT_CODES.map(([code, meaning]) => `| ${code} | ${meaning} |`).join("\n")}
 `;
 
-function cell(text: string): string {
-  return text.replaceAll("|", "\\|");
-}
-
 function fallbackText(value: unknown): string {
   return typeof value === "string" ? value : JSON.stringify(value);
 }
 
-function optionRow({ flags, description, choices, required, fallback }: OptionNode): string {
+function optionRow({ flags, description, choices, required, fallback }: OptionNode): readonly string[] {
   const notes = [
     description,
     ...(choices.length > 0 ? [choices.map((choice) => `\`${choice}\``).join(", ")] : []),
     ...(fallback === undefined || fallback === false ? [] : [`default \`${fallbackText(fallback)}\``]),
     ...(required ? ["required"] : []),
   ];
-  return `| \`${cell(flags)}\` | ${cell(notes.join("; "))} |`;
+  return [`\`${cell(flags)}\``, cell(notes.join("; "))];
 }
 
 function section(node: CommandNode, level = "###"): string {
   const usage = [node.path, ...node.args, ...(node.options.length > 0 ? ["[options]"] : [])].join(" ");
   const options =
-    node.options.length === 0
-      ? []
-      : [["| Option | Meaning |", "| --- | --- |", ...node.options.map(optionRow)].join("\n")];
+    node.options.length === 0 ? [] : [table(["Option", "Meaning"], node.options.map(optionRow))];
   const examples = node.examples.length === 0 ? [] : [`\`\`\`sh\n${node.examples.join("\n")}\n\`\`\``];
-  return [`${level} ${node.path}`, `\`${usage}\``, sentence(node.description), ...options, ...examples].join(
-    "\n\n",
-  );
-}
-
-function sentence(text: string): string {
-  return `${text.charAt(0).toUpperCase()}${text.slice(1)}.`;
+  return [
+    `${level} ${node.path}`,
+    `\`${usage}\``,
+    `${capitalized(node.description)}.`,
+    ...options,
+    ...examples,
+  ].join("\n\n");
 }
 
 /** The page. */
@@ -78,7 +73,7 @@ export function cliReference(): string {
       return section(command, "##");
     }
     const runnable = allCommands(command).filter(({ runs }) => runs);
-    const heading = [`## ${command.path}`, ...(command.runs ? [] : [sentence(command.description)])];
+    const heading = [`## ${command.path}`, ...(command.runs ? [] : [`${capitalized(command.description)}.`])];
     return [...heading, ...runnable.map((node) => section(node))].join("\n\n");
   });
   return `${[INTRODUCTION.trimEnd(), ...parts].join("\n\n")}\n`;

@@ -3,11 +3,12 @@
  * `npm run docs` writes src/lib/client/api-types.ts, and a test fails when it is stale.
  */
 import { format } from "oxfmt";
-import { Instant } from "#http/instants.ts";
 import {
   bodyOf,
   type Described,
   type Document,
+  INSTANT,
+  isExtension,
   LITERALS_MAX,
   memberText,
   nameOf,
@@ -93,8 +94,6 @@ const SOURCES: Readonly<Record<string, string>> = {
   NewPortalLink: "createPortalLink body",
   PortalLink: "createPortalLink 201",
 };
-
-const INSTANT = (Instant as Schema).pattern;
 
 /** Open objects that programs read by member. Programs give the others a type of their own. */
 const RECORDS: ReadonlySet<string> = new Set(["details", "error"]);
@@ -221,16 +220,6 @@ function membersOf({ required = [] }: Schema, properties: Schemas, names: Names)
     return `${docOf(schema)}readonly ${name}${required.includes(name) ? "" : "?"}: ${read};`;
   });
   return `{\n${members.join("\n")}\n}`;
-}
-
-/** Checks whether a type has all members of a base, each required in both, or optional in both. */
-function isExtension(schema: Schema, base: Schema): boolean {
-  const isRequired = ({ required = [] }: Schema, name: string): boolean => required.includes(name);
-  return Object.entries(base.properties ?? {}).every(
-    ([name, member]) =>
-      JSON.stringify(schema.properties?.[name]) === JSON.stringify(member) &&
-      isRequired(schema, name) === isRequired(base, name),
-  );
 }
 
 function declarationOf({ name, doc, schema }: Declared, earlier: readonly Declared[], names: Names): string {

@@ -15,6 +15,7 @@ import { fixedLimits, requestLimits, settableLimits } from "./limits.ts";
 import { type Document, operationsOf, readOpenApi, withoutReferences } from "./openapi-schema.ts";
 import { readText, ROOT } from "./repository.ts";
 import { sdkTable } from "./sdk-methods.ts";
+import { cell, table } from "./text.ts";
 
 /** Documents with generated parts. */
 export const GENERATED_DOCUMENTS = [
@@ -55,17 +56,13 @@ interface SettingRow {
   readonly doc: string;
 }
 
-function cell(text: string): string {
-  return text.replaceAll("|", "\\|");
-}
-
 /** Returns the table of every setting, in the order of src/config/config.ts. */
 export function settingsTable(settings: readonly SettingRow[]): string {
   const rows = settings.map(({ variable, fallback, doc }) => {
     const value = OF_THE_MACHINE[variable] ?? (fallback === undefined ? "" : `\`${cell(fallback)}\``);
-    return `| \`${variable}\` | ${value} | ${cell(doc)} |`;
+    return [`\`${variable}\``, value, cell(doc)];
   });
-  return ["| Setting | Default | Meaning |", "| --- | --- | --- |", ...rows].join("\n");
+  return table(["Setting", "Default", "Meaning"], rows);
 }
 
 type SettingKey = keyof typeof SETTINGS;
@@ -114,9 +111,9 @@ const IN_PRODUCTION: readonly (readonly [keys: readonly SettingKey[], processes:
 function productionTable(): string {
   const rows = IN_PRODUCTION.map(([keys, processes, when]) => {
     const names = keys.map((key) => `\`${SETTINGS[key].variable}\``).join(", ");
-    return `| ${names} | ${processes} | ${when} |`;
+    return [names, processes, when];
   });
-  return ["| Settings | Processes | Needed |", "| --- | --- | --- |", ...rows].join("\n");
+  return table(["Settings", "Processes", "Needed"], rows);
 }
 
 /** Returns the table of what each axis of the bench's scenario `growth` promises. */
@@ -126,20 +123,18 @@ function growthTable(): string {
       Object.entries(costs)
         .flatMap(([cost, growth]) => (growth === wanted ? [`\`${cost}\``] : []))
         .join(", ");
-    return `| \`${axis}\` | ${of} | ${named("flat")} | ${named("linear")} |`;
+    return [`\`${axis}\``, of, named("flat"), named("linear")];
   });
-  return ["| axis | a unit | flat | linear |", "| --- | --- | --- | --- |", ...rows].join("\n");
+  return table(["axis", "a unit", "flat", "linear"], rows);
 }
 
 /** Returns the table of every metric that Signet defines, in the order of src/observability/metrics.ts. */
 function metricsTable(metrics: readonly MetricDescription[]): string {
   const rows = metrics.map(({ name, type, labels, processes, help }) => {
     const shown = labels.map((label) => `\`${label}\``).join(", ");
-    return `| \`${name}\` | ${type} | ${shown} | ${processes.join(", ")} | ${cell(help)} |`;
+    return [`\`${name}\``, type, shown, processes.join(", "), cell(help)];
   });
-  return ["| Metric | Type | Labels | Process | Meaning |", "| --- | --- | --- | --- | --- |", ...rows].join(
-    "\n",
-  );
+  return table(["Metric", "Type", "Labels", "Process", "Meaning"], rows);
 }
 
 /** Languages of code blocks by the ending of the source file. */
@@ -176,33 +171,26 @@ const OWN_PROOF: Readonly<Record<string, string>> = {
 function operationsTable(document: Document): string {
   const rows = operationsOf(document).map(({ route, security }) => {
     const scopes = security?.[0]?.bearer?.map((scope) => `\`${scope}\``).join(", ");
-    return `| \`${route}\` | ${scopes ?? OWN_PROOF[route] ?? ""} |`.replace("|  |", "| |");
+    return [`\`${route}\``, scopes ?? OWN_PROOF[route] ?? ""];
   });
-  return ["| Request | Scope |", "| --- | --- |", ...rows].join("\n");
+  return table(["Request", "Scope"], rows).replaceAll("|  |", "| |");
 }
 
 /** Returns the table of the methods of an SDK, in the order of the OpenAPI document. */
 async function methodsTable(language: SdkLanguage): Promise<string> {
   const rows = sdkTable(await readOpenApi("tenants"), language).map(([name, methods]) => {
-    return `| \`${name}\` | ${methods.map((method) => `\`${method}\``).join(", ")} |`;
+    return [`\`${name}\``, methods.map((method) => `\`${method}\``).join(", ")];
   });
-  return ["| Member | Calls |", "| --- | --- |", ...rows].join("\n");
+  return table(["Member", "Calls"], rows);
 }
-
-/** The parts with the methods of an SDK. */
-const METHODS_OF: Readonly<Record<string, SdkLanguage>> = {
-  "methods in TypeScript": "typescript",
-  "methods in Go": "go",
-  "methods in Python": "python",
-};
 
 /** Returns the table of the views of Temporal's list, in the order of src/temporal/views.ts. */
 function viewsTable(): string {
   const rows = Object.values<View>(VIEWS).map(({ name, shows, query, columns }) => {
     const added = columns.map((column) => `\`${column.name}\``).join(", ");
-    return `| ${name} | ${shows} | \`${query}\` | ${added} |`.replace("|  |", "| |");
+    return [name, shows, `\`${query}\``, added];
   });
-  return ["| View | Shows | Query | Columns to add |", "| --- | --- | --- | --- |", ...rows].join("\n");
+  return table(["View", "Shows", "Query", "Columns to add"], rows).replaceAll("|  |", "| |");
 }
 
 /** Returns the list of decisions, by number. */
@@ -216,48 +204,30 @@ async function decisionList(): Promise<string> {
   return (await Promise.all(lines)).join("\n");
 }
 
-/** Parts that need no document. */
-const TABLES: Readonly<Record<string, () => string>> = {
+/** The parts by their names. Others are regions of files. */
+const PARTS: Readonly<Record<string, () => string | Promise<string>>> = {
   ...CAPACITY_PARTS,
+  decisions: decisionList,
   growth: growthTable,
+  limits: fixedLimits,
+  "limits by settings": settableLimits,
+  "limits of requests": async () => requestLimits(withoutReferences(await readOpenApi("tenants")).paths),
+  "limits of operators' requests": async () =>
+    requestLimits(withoutReferences(await readOpenApi("operators")).paths),
+  "methods in TypeScript": async () => await methodsTable("typescript"),
+  "methods in Go": async () => await methodsTable("go"),
+  "methods in Python": async () => await methodsTable("python"),
+  metrics: () => metricsTable(OWN_METRICS),
+  operations: async () => operationsTable(await readOpenApi("tenants")),
+  settings: () => settingsTable(Object.values(SETTINGS)),
+  "settings for production": productionTable,
   views: viewsTable,
 };
 
 async function part(name: string): Promise<string> {
-  if (name === "operations") {
-    return operationsTable(await readOpenApi("tenants"));
-  }
-  if (name === "settings") {
-    return settingsTable(Object.values(SETTINGS));
-  }
-  if (name === "settings for production") {
-    return productionTable();
-  }
-  if (name === "limits") {
-    return fixedLimits();
-  }
-  if (name === "limits by settings") {
-    return settableLimits();
-  }
-  if (name === "limits of requests") {
-    return requestLimits(withoutReferences(await readOpenApi("tenants")).paths);
-  }
-  if (name === "limits of operators' requests") {
-    return requestLimits(withoutReferences(await readOpenApi("operators")).paths);
-  }
-  const language = METHODS_OF[name];
-  if (language !== undefined) {
-    return await methodsTable(language);
-  }
-  const table = TABLES[name];
-  if (table !== undefined) {
-    return table();
-  }
-  if (name === "decisions") {
-    return await decisionList();
-  }
-  if (name === "metrics") {
-    return metricsTable(OWN_METRICS);
+  const make = PARTS[name];
+  if (make !== undefined) {
+    return await make();
   }
   const [path = "", regionName = ""] = name.split("#");
   return region(await readText(path), regionName, path.slice(path.lastIndexOf(".") + 1));

@@ -1,4 +1,5 @@
 /** Go source text as gofmt leaves it, for go-models.ts and sdk-go.ts. */
+import { capitalized, wrapped } from "./text.ts";
 
 /** A field of a struct. */
 export interface Field {
@@ -26,24 +27,15 @@ export function goName(text: string): string {
   return text
     .split(/[^A-Za-z0-9]+/)
     .map((word) => {
-      const capitals = CAPITALS.has(word) ? word.toUpperCase() : word.charAt(0).toUpperCase() + word.slice(1);
-      return SPELLED[word] ?? capitals;
+      return SPELLED[word] ?? (CAPITALS.has(word) ? word.toUpperCase() : capitalized(word));
     })
     .join("");
 }
 
 /** Returns a comment in lines of limited width, with a final newline; nothing for an empty text. */
-export function wrapped(text: string, indentation: string): string {
+export function goComment(text: string, indentation = ""): string {
   const width = COLUMNS - indentation.length * TAB_WIDTH;
-  const lines: string[] = [];
-  for (const word of text.split(/\s+/).filter((each) => each !== "")) {
-    const last = lines.at(-1);
-    if (last !== undefined && last.length + 1 + word.length <= width) {
-      lines[lines.length - 1] = `${last} ${word}`;
-    } else {
-      lines.push(`// ${word}`);
-    }
-  }
+  const lines = text === "" ? [] : wrapped(text, "// ", width);
   return lines.map((line) => `${indentation}${line}\n`).join("");
 }
 
@@ -74,7 +66,7 @@ export function goFields(fields: readonly Field[]): string {
       const lines = run.map(
         (each) => `\t${name(each.name)} ${each.tag === "" ? each.type : `${type(each.type)} ${each.tag}`}\n`,
       );
-      return wrapped(run[0]?.doc ?? "", "\t") + lines.join("");
+      return goComment(run[0]?.doc ?? "", "\t") + lines.join("");
     })
     .join("");
 }

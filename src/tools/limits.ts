@@ -19,6 +19,7 @@ import { REMOVED_SUBJECTS_MAX, STREAMS_MAX, VERIFICATION_INTERVAL_S } from "#web
 import { LIMIT_SETTINGS } from "#config/limit-settings.ts";
 import { TENANT_LIMIT_NAMES, TENANT_LIMITS } from "#config/tenant-limits.ts";
 import type { Operation, Schema } from "./openapi-schema.ts";
+import { table } from "./text.ts";
 
 const KIB = 1_024;
 const SECOND_MS = 1_000;
@@ -49,10 +50,6 @@ const FIXED: readonly (readonly [what: string, limit: string])[] = [
   ["unacknowledged tokens of a stream", `${POLLED_SETS_MAX}, each for ${hours(DEAD_LETTER_MS)}`],
   ["verification events of a stream", `one in ${VERIFICATION_INTERVAL_S} s`],
 ];
-
-function table(head: readonly string[], rows: readonly (readonly string[])[]): string {
-  return [head, head.map(() => "---"), ...rows].map((cells) => `| ${cells.join(" | ")} |`).join("\n");
-}
 
 export function fixedLimits(): string {
   return table(["What", "At most"], FIXED);
@@ -113,8 +110,8 @@ export function requestLimits(
   for (const [path, operations] of Object.entries(paths)) {
     for (const [method, { parameters = [], requestBody }] of Object.entries(operations)) {
       const found: Found = (member, limit) => {
-        const row = `| \`${member}\` | ${limit} |`;
-        rows.set(row, (rows.get(row) ?? new Set()).add(`${method.toUpperCase()} ${path}`));
+        const row = `\`${member}\` | ${limit}`;
+        rows.set(row, (rows.get(row) ?? new Set()).add(`\`${method.toUpperCase()} ${path}\``));
       };
       for (const { name, in: place, schema } of parameters) {
         collect(schema, place === "query" ? `?${name}` : name, found);
@@ -124,8 +121,9 @@ export function requestLimits(
       }
     }
   }
-  const lines = [...rows].map(
-    ([row, requests]) => `${row} ${[...requests].map((request) => `\`${request}\``).join(", ")} |`,
+  const cells = [...rows].map(([row, requests]) => [row, [...requests].join(", ")] as const);
+  return table(
+    ["Member", "Limit", "Requests"],
+    cells.toSorted(([a], [b]) => (a < b ? -1 : 1)),
   );
-  return ["| Member | Limit | Requests |", "| --- | --- | --- |", ...lines.toSorted()].join("\n");
 }

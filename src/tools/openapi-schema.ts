@@ -1,5 +1,6 @@
 /** Reads schemas and operations of the OpenAPI documents, for the generators of client-types, go-models and python-models. */
 import type { Sdk } from "#api/openapi/sdk.ts";
+import { Instant } from "#http/instants.ts";
 import { readText } from "./repository.ts";
 
 /** The documents, as paths in the repository. */
@@ -64,6 +65,9 @@ export interface Described extends Operation {
 
 /** A longer catalogue of words is a plain string: it grows with versions of the service, and a program may be older. */
 export const LITERALS_MAX = 12;
+
+/** The pattern of an instant in a request. */
+export const INSTANT = (Instant as Schema).pattern;
 
 /** Clients' methods set these, or only signed bodies have them. */
 export const OMITTED: ReadonlySet<string> = new Set(["limit", "cursor", "dry_run", "sent_at"]);
@@ -138,6 +142,16 @@ export function withClientNames(document: Document): Document {
     ...others,
     components: { ...components, schemas: Object.fromEntries(schemas) as Document["components"]["schemas"] },
   };
+}
+
+/** Checks whether a type has all members of a base, each required in both, or optional in both. */
+export function isExtension(schema: Schema, base: Schema): boolean {
+  const isRequired = ({ required = [] }: Schema, name: string): boolean => required.includes(name);
+  return Object.entries(base.properties ?? {}).every(
+    ([name, member]) =>
+      JSON.stringify(schema.properties?.[name]) === JSON.stringify(member) &&
+      isRequired(schema, name) === isRequired(base, name),
+  );
 }
 
 /** Returns the names of the schemas to which a schema refers. */

@@ -11,6 +11,7 @@ import {
   type Schema,
   withClientNames,
 } from "./openapi-schema.ts";
+import { wrapped } from "./text.ts";
 
 const PACKAGE = "sdk/python/src/signet_delivery";
 export const PYTHON_MODELS = `${PACKAGE}/models.py`;
@@ -28,8 +29,8 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any, Literal, Mapping, Optional, Sequence, TypedDict, Union, final`;
 
-/** Members with these names need the functional form of a TypedDict. */
-const KEYWORDS: ReadonlySet<string> = new Set(["from", "class", "import", "global", "in", "is", "not"]);
+/** Words of Python that are names on the wire. Members with these names need the functional form of a TypedDict. */
+export const KEYWORDS: ReadonlySet<string> = new Set("from class import global in is not".split(" "));
 
 interface Model {
   readonly name: string;
@@ -88,36 +89,22 @@ function plainType(schema: Schema, quoted: boolean): string {
   return isInstant ? "Union[str, datetime]" : (SIMPLE[String(type)] ?? "Any");
 }
 
-function wrapped(text: string, indent: string): string[] {
-  const lines: string[] = [];
-  let line = "";
-  for (const word of text.split(" ")) {
-    if (line !== "" && `${indent}${line} ${word}`.length > WIDTH) {
-      lines.push(line);
-      line = word;
-    } else {
-      line = line === "" ? word : `${line} ${word}`;
-    }
-  }
-  return [...lines, line].map((each) => indent + each);
-}
-
 /** Returns comment lines in the form that documentation tools read. */
 function comment(schema: Schema): string[] {
   const text = memberText(schema);
-  return text === "" ? [] : wrapped(`${text}.`, "    #: ");
+  return text === "" ? [] : wrapped(`${text}.`, "    #: ", WIDTH);
 }
 
 function classOf(head: string, members: readonly (readonly [string, Schema])[], doc: string): string {
   const body = members.flatMap(([name, schema]) => [...comment(schema), `    ${name}: ${typeOf(schema)}`]);
-  const docLines = doc === "" ? [] : [...wrapped(`"""${doc}."""`, "    "), ""];
+  const docLines = doc === "" ? [] : [...wrapped(`"""${doc}."""`, "    ", WIDTH), ""];
   return [head, ...docLines, ...(body.length === 0 ? ["    pass"] : body)].join("\n");
 }
 
 /** Python has no other form for members whose names are keywords. */
 function functional(name: string, members: readonly (readonly [string, Schema])[], total: boolean): string {
   const lines = members.flatMap(([member, schema]) => [
-    ...wrapped(memberText(schema), "        # ").filter((line) => line.trim() !== "#"),
+    ...wrapped(memberText(schema), "        # ", WIDTH).filter((line) => line.trim() !== "#"),
     `        "${member}": ${typeOf(schema, true)},`,
   ]);
   const tail = total ? "" : "    total=False,\n";

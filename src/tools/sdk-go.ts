@@ -1,11 +1,12 @@
 /** The resources of the Go client: `npm run docs` writes sdk/go/resources.gen.go. The text is as gofmt leaves it. */
 import { GoModels } from "./go-models.ts";
-import { type Field, goFields, goName, wrapped } from "./go-text.ts";
+import { type Field, goComment, goFields, goName } from "./go-text.ts";
 import { type Document, excludesZero, nameOf, withClientNames } from "./openapi-schema.ts";
 import {
   type Argument,
   camelCase,
   className,
+  filledPath,
   fullText,
   goMethod,
   isNumber,
@@ -92,9 +93,8 @@ class MethodText {
       return names.length === 0 ? [] : [`The ${names.join(" and the ")} may be ${word}.`];
     });
     const change = verb === "PATCH" && body?.members === undefined ? ["Members that are nil stay."] : [];
-    return wrapped(
+    return goComment(
       [`${name} ${sentence.charAt(0).toLowerCase()}${sentence.slice(1)}`, ...zero, ...change].join(" "),
-      "",
     );
   }
 
@@ -157,12 +157,13 @@ class MethodText {
   }
 
   #path(): string {
-    const { path, ids } = this.#method;
-    const wires = [...path.matchAll(/\{(\w+)\}/g)].map(([, wire]) => ids.find((each) => each.wire === wire));
-    const text = JSON.stringify(path.replaceAll(/\{\w+\}/g, "{}"));
-    return wires.length === 0
-      ? text
-      : `at(${[text, ...wires.map((id) => goArgument(id?.name ?? ""))].join(", ")})`;
+    const names: string[] = [];
+    const path = filledPath(this.#method, (id) => {
+      names.push(this.#nameOf(id));
+      return "{}";
+    });
+    const text = JSON.stringify(path);
+    return names.length === 0 ? text : `at(${[text, ...names].join(", ")})`;
   }
 
   /** Returns the query of a read: nil, a struct's, or one of single values. */
@@ -248,7 +249,7 @@ class MethodText {
 function typeText({ name, text }: Resource): string {
   const type = className(name);
   const verb = type.endsWith("s") ? "are" : "is";
-  return `${wrapped(`${type} ${verb} ${text}.`, "")}type ${type} struct{ api *transport }`;
+  return `${goComment(`${type} ${verb} ${text}.`)}type ${type} struct{ api *transport }`;
 }
 
 /** Returns the text of sdk/go/resources.gen.go. @param document the OpenAPI document for tenants */

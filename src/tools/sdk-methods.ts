@@ -15,6 +15,7 @@ import {
   type Schema,
   withClientNames,
 } from "./openapi-schema.ts";
+import { capitalized } from "./text.ts";
 
 /** What a resource holds, as the end of "Endpoints are …". */
 const RESOURCES: Readonly<Record<string, string>> = {
@@ -246,6 +247,14 @@ export function sdkResources(document: Document): readonly Resource[] {
   });
 }
 
+/** Returns each resource with those below it: `endpoints`, `endpoints.secrets`. */
+export function resourceGroups(document: Document): readonly (readonly [Resource, ...Resource[]])[] {
+  const all = sdkResources(document);
+  return all
+    .filter(({ name }) => !name.includes("."))
+    .map((resource) => [resource, ...all.filter(({ name }) => name.startsWith(`${resource.name}.`))]);
+}
+
 /** Returns the methods that a language has, and whether its template writes them. */
 export function methodsIn(
   resource: Resource,
@@ -279,7 +288,7 @@ export function wordsOf(name: string): string[] {
 }
 
 function pascalCase(words: readonly string[]): string {
-  return words.map((word) => word.charAt(0).toUpperCase() + word.slice(1)).join("");
+  return words.map(capitalized).join("");
 }
 
 export function camelCase(name: string): string {
@@ -293,6 +302,14 @@ export function className(resource: string): string {
   return second === undefined
     ? pascalCase(wordsOf(first))
     : pascalCase([...wordsOf(first.replace(/s$/, "")), ...wordsOf(second)]);
+}
+
+/** Returns the path of a method with what `write` makes of each parameter. */
+export function filledPath({ path, ids }: Method, write: (id: Argument) => string): string {
+  return path.replaceAll(/\{(\w+)\}/g, (whole, wire: string) => {
+    const id = ids.find((each) => each.wire === wire);
+    return id === undefined ? whole : write(id);
+  });
 }
 
 /** Whether an argument of a path is a number: a pattern of digits alone. */

@@ -1,17 +1,19 @@
 /** The resources of the Python client: `npm run docs` writes them into sdk/python/src/signet_delivery/resources. */
 import type { Document, Schema } from "./openapi-schema.ts";
-import { typeOf } from "./python-models.ts";
+import { KEYWORDS, typeOf } from "./python-models.ts";
 import {
   type Argument,
   className,
+  filledPath,
   isNumber,
   type Method,
   methodsIn,
   type Resource,
-  sdkResources,
+  resourceGroups,
   shortText,
   wordsOf,
 } from "./sdk-methods.ts";
+import { capitalized, wrapped } from "./text.ts";
 
 const FOLDER = "sdk/python/src/signet_delivery/resources";
 const WIDTH = 110;
@@ -30,8 +32,6 @@ const MODULES: Readonly<Record<string, string>> = {
   compliance: "account",
   portal: "account",
 };
-
-const KEYWORDS: ReadonlySet<string> = new Set(["from", "class", "import", "global", "in", "is", "not"]);
 
 function snakeCase(name: string): string {
   const joined = wordsOf(name).join("_");
@@ -57,20 +57,6 @@ function modelType(schema: Schema): string {
   return typeOf(schema).replaceAll(/\b([A-Z]\w+)\b(?!\[)/g, (name) =>
     name === "Any" ? name : `models.${name}`,
   );
-}
-
-/** Returns lines of limited width. */
-function wrapped(text: string, indent: string): string[] {
-  const lines = [""];
-  for (const word of text.split(" ")) {
-    const last = lines.at(-1) ?? "";
-    if (last !== "" && indent.length + last.length + 1 + word.length > WIDTH) {
-      lines.push(word);
-    } else {
-      lines[lines.length - 1] = last === "" ? word : `${last} ${word}`;
-    }
-  }
-  return lines.map((line) => indent + line);
 }
 
 /** The template of a method. */
@@ -110,8 +96,8 @@ class MethodText {
     const [, first = "", others = ""] = /^(.*?[.!?])(?: (?=[A-Z`])(.*))?$/.exec(words) ?? [];
     const indent = "        ";
     return others === ""
-      ? wrapped(`"""${first}"""`, indent)
-      : [...wrapped(`"""${first}`, indent), "", ...wrapped(others, indent), `${indent}"""`];
+      ? wrapped(`"""${first}"""`, indent, WIDTH)
+      : [...wrapped(`"""${first}`, indent, WIDTH), "", ...wrapped(others, indent, WIDTH), `${indent}"""`];
   }
 
   #parameters(): readonly [positional: readonly string[], named: readonly string[]] {
@@ -152,13 +138,10 @@ class MethodText {
   }
 
   #path(): string {
-    const { path, ids } = this.#method;
-    const filled = path.replaceAll(/\{(\w+)\}/g, (_all, wire: string) => {
-      const id = ids.find((each) => each.wire === wire);
-      const name = snakeCase(id?.name ?? wire);
-      return id !== undefined && isNumber(id.schema) ? `{int(${name})}` : `{segment(${name})}`;
-    });
-    return path === filled ? `"${path}"` : `f"${filled}"`;
+    const filled = filledPath(this.#method, ({ name, schema }) =>
+      isNumber(schema) ? `{int(${snakeCase(name)})}` : `{segment(${snakeCase(name)})}`,
+    );
+    return `${filled.includes("{") ? "f" : ""}"${filled}"`;
   }
 
   #query(): string | undefined {
@@ -259,13 +242,13 @@ function classText(resource: Resource, below: readonly Resource[]): string {
             ...members,
           ].join("\n"),
         ];
-  const text = resource.text.charAt(0).toUpperCase() + resource.text.slice(1);
   const methods = methodsIn(resource, "python").written.map((method) =>
     new MethodText(method).lines().join("\n"),
   );
-  const head = [`class ${className(resource.name)}(Resource):`, ...wrapped(`"""${text}."""`, "    ")].join(
-    "\n",
-  );
+  const head = [
+    `class ${className(resource.name)}(Resource):`,
+    ...wrapped(`"""${capitalized(resource.text)}."""`, "    ", WIDTH),
+  ].join("\n");
   return [head, ...constructor, ...methods].join("\n\n");
 }
 
@@ -289,10 +272,8 @@ function moduleText(classes: readonly string[]): string {
 
 /** Returns the generated modules by their paths in the repository. @param document the OpenAPI document for tenants */
 export function pythonResources(document: Document): ReadonlyMap<string, string> {
-  const resources = sdkResources(document);
   const modules = new Map<string, string[]>();
-  for (const resource of resources.filter(({ name }) => !name.includes("."))) {
-    const below = resources.filter(({ name }) => name.startsWith(`${resource.name}.`));
+  for (const [resource, ...below] of resourceGroups(document)) {
     const module = MODULES[resource.name] ?? snakeCase(resource.name);
     const classes = [...below.map((each) => classText(each, [])), classText(resource, below)];
     modules.set(module, [...(modules.get(module) ?? []), ...classes]);
