@@ -9,25 +9,12 @@ import type { Identity } from "#domain/identity.ts";
 import type { ScopeGuard } from "#tokens/guards/authentication.ts";
 import type { AdmitRequest } from "#tokens/guards/admission.ts";
 import type { SignetServer } from "#http/types.ts";
+import { stringifyWithRaw } from "#lib/client/raw-json.ts";
+import { type ApiCall, pathOf } from "#lib/client/transport.ts";
 
-export interface InProcessCall {
-  readonly method: "DELETE" | "GET" | "PATCH" | "POST";
-  /** Path with the query. */
-  readonly path: string;
-  /** Sent as JSON; a {@link JsonText} is sent unchanged. */
-  readonly body?: unknown;
-  readonly idempotencyKey?: string | undefined;
+export interface InProcessCall extends ApiCall {
   /** Id of the request that makes the call. */
   readonly requestId: string;
-}
-
-/** JSON source text, which preserves 1.0, 2^60 and the order of members. */
-export class JsonText {
-  readonly text: string;
-
-  constructor(text: string) {
-    this.text = text;
-  }
 }
 
 /** A response with its JSON body. */
@@ -90,22 +77,20 @@ export class InProcessCalls<Caller = Identity> {
 
   /** Calls a route. */
   async call(server: SignetServer, identity: Caller, call: InProcessCall): Promise<InProcessAnswer> {
-    const { method, path, body, idempotencyKey, requestId } = call;
+    const { method, body, idempotencyKey, requestId } = call;
     this.#last += 1;
     const address = `in-process ${this.#last}`;
     this.#callers.set(address, { identity, requestId });
     try {
       const answer = await server.inject({
         method,
-        url: path,
+        url: pathOf(call),
         remoteAddress: address,
         headers: {
           ...(body === undefined ? {} : { "content-type": "application/json" }),
           ...(idempotencyKey === undefined ? {} : { "idempotency-key": idempotencyKey }),
         },
-        ...(body === undefined
-          ? {}
-          : { payload: body instanceof JsonText ? body.text : JSON.stringify(body) }),
+        ...(body === undefined ? {} : { payload: stringifyWithRaw(body) }),
       });
       const text = answer.payload;
       return {

@@ -32,9 +32,3 @@ export interface PortalOptions extends PageOptions {
 
 /** 303, so that reloading the next page does not submit the form again. */
 export const SEE_OTHER = 303;
-
-/** One page of a list from the API. */
-export interface ListAnswer<Item> {
-  readonly data: readonly Item[];
-  readonly next_cursor: string | null;
-}

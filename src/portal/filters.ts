@@ -1,10 +1,14 @@
 /** Filters above lists: their form fields and the API's query. */
+import type { TSchema } from "typebox";
 import type { SignetError } from "#domain/errors.ts";
 import { html, type Html, type Part } from "./html.ts";
 import type { PageContent } from "./layout.ts";
 
 /** Filters as a browser's form sends them: an empty field does not filter. */
 type Filters = Readonly<Record<string, string | undefined>>;
+
+/** Fields of a filter form, with the names of the API's query. */
+export type FilterFields<Query> = { readonly [Name in keyof Query | "cursor"]?: TSchema };
 
 /** Normalizes a date and time: adds missing seconds, which browsers omit, and reads a time without a zone as UTC. */
 export function instantOf(text: string): string {
@@ -36,16 +40,13 @@ export function filterNotice({ message }: SignetError): PageContent["notice"] {
   return { kind: "problem", text };
 }
 
-/** Returns the query of the API's list; without the cursor if `paged` is false. */
-export function apiQuery({ cursor, ...filters }: Filters, paged = true): string {
-  const query = new URLSearchParams();
-  for (const [name, value] of given(filters)) {
-    query.set(name, name === "from" || name === "to" ? instantOf(value) : value);
-  }
-  if (paged && cursor !== undefined) {
-    query.set("cursor", cursor);
-  }
-  return query.toString();
+/** Returns the filters as the API takes them. The API checks the values, so they get no type here. */
+export function apiQuery<Typed extends Filters>(filters: Typed): { readonly [Name in keyof Typed]?: never } {
+  const query = given(filters).map(([name, value]) => [
+    name,
+    name === "from" || name === "to" ? instantOf(value) : value,
+  ]);
+  return Object.fromEntries(query) as { readonly [Name in keyof Typed]?: never };
 }
 
 /** Returns the path of a list with its filters, for links. */

@@ -1,9 +1,16 @@
 /** A signed-in request: identity, scopes and API access. */
 import { createHmac, createSecretKey, timingSafeEqual } from "node:crypto";
 import type { FastifyRequest } from "fastify";
-import type { InProcessAnswer, InProcessCall } from "#api/in-process.ts";
+import type { Static } from "typebox";
+import type { InProcessAnswer } from "#api/in-process.ts";
+import type { RevocationQuery } from "#api/schemas/revocations.ts";
 import type { SignetServer } from "#http/types.ts";
 import { ERROR_CATALOGUE, type ErrorCode, SignetError } from "#domain/errors.ts";
+import { proofSource } from "#lib/client/resources/by-hand.ts";
+import type { DeadLetters } from "#lib/client/resources/dead-letters.ts";
+import type { Deliveries } from "#lib/client/resources/deliveries.ts";
+import { Resources } from "#lib/client/resources/resources.ts";
+import type { ApiCall, Transport } from "#lib/client/transport.ts";
 import type { Brand } from "./brand.ts";
 import type { PageOptions } from "./context.ts";
 import type { TemporalUi } from "#temporal/views.ts";
@@ -16,22 +23,17 @@ declare module "fastify" {
   }
 }
 
-/** Calls the public API on behalf of the session. */
-export interface PortalApi {
-  /** @throws SignetError with the API's code */
-  get<Answer>(path: string): Promise<Answer>;
-  /** Returns the answer's JSON text, so that a tenant's numbers stay exact. @throws SignetError as `get` */
-  text(path: string): Promise<string>;
-  /**
-   * @param body value to send as JSON; a JsonText is sent unchanged
-   * @throws SignetError with the API's code
-   */
-  send<Answer>(
-    method: "DELETE" | "PATCH" | "POST",
-    path: string,
-    body?: unknown,
-    idempotencyKey?: string,
-  ): Promise<Answer>;
+/** The public API on behalf of the session, without its streams. Its errors are SignetErrors with the API's code. */
+export type PortalApi = Omit<Resources, "deadLetters" | "deliveries"> & {
+  readonly deadLetters: Omit<DeadLetters, "export">;
+  readonly deliveries: Omit<Deliveries, "stream">;
+  readonly proofs: ReturnType<typeof proofSource>;
+};
+
+/** Fields of forms that change how the API is called. */
+interface FormOptions {
+  readonly once?: string | undefined;
+  readonly wait?: Static<typeof RevocationQuery>["wait"] | undefined;
 }
 
 /** The operator of a visit in the operators' console. */
@@ -47,6 +49,10 @@ export interface Visit extends SignedIn {
   /** Token that every form must contain; only this session's pages know it. */
   readonly csrf: string;
   readonly api: PortalApi;
+  /** Returns the API for a form that is sent: its change takes effect once. */
+  readonly apiFor: (form: FormOptions) => PortalApi;
+  /** Returns the JSON text of an answer, in which a tenant's numbers are exact. */
+  readonly textOf: (answer: object) => string;
   readonly temporal: TemporalUi;
   /** Checks whether the session has the scope; pages hide what requires a missing scope. */
   can(scope: string): boolean;
@@ -114,30 +120,37 @@ export function visitOf(
   { server, calls, temporal, brand, operator }: VisitServices,
 ): Visit {
   const { secret, ...rest } = signedIn;
-  async function call(asked: Omit<InProcessCall, "requestId">): Promise<InProcessAnswer> {
+  const texts = new WeakMap<object, string>();
+  async function call(asked: ApiCall): Promise<unknown> {
     const answer = await calls.call(server, rest.identity, { ...asked, requestId: request.id });
     if (answer.status >= 400) {
       throw refusal(answer);
     }
-    return answer;
+    const { body, text } = answer;
+    if (operator !== undefined) {
+      return withoutContent(text);
+    }
+    if (typeof body === "object" && body !== null) {
+      texts.set(body, text);
+    }
+    return body;
   }
-  async function ask<Answer>(asked: Omit<InProcessCall, "requestId">): Promise<Answer> {
-    const answer = await call(asked);
-    return (operator === undefined ? answer.body : withoutContent(answer.text)) as Answer;
+  function apiFor({ once, wait }: FormOptions): PortalApi {
+    const transport = {
+      // A key of the client would make each submission of a form another request.
+      call: async <T>(asked: ApiCall) =>
+        (await call({ ...asked, query: { ...asked.query, wait }, idempotencyKey: once })) as T,
+    } as Transport;
+    return Object.assign(new Resources(transport), { proofs: proofSource(transport) });
   }
   return {
     ...rest,
     brand,
     operator,
     csrf: csrfToken(secret),
-    api: {
-      get: async (path) => await ask({ method: "GET", path }),
-      text: async (path) => {
-        const { text } = await call({ method: "GET", path });
-        return operator === undefined ? text : JSON.stringify(withoutContent(text));
-      },
-      send: async (method, path, body, idempotencyKey) => await ask({ method, path, body, idempotencyKey }),
-    },
+    api: apiFor({}),
+    apiFor,
+    textOf: (answer) => texts.get(answer) ?? JSON.stringify(answer),
     temporal,
     can: (scope) => rest.identity.scopes.has(scope),
   };

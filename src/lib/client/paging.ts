@@ -12,7 +12,7 @@ export interface Page<Item> {
 export interface PageOptions extends CallOptions {
   /** Items per page, 1 to 100. */
   readonly limit?: number;
-  readonly cursor?: string;
+  readonly cursor?: string | undefined;
 }
 
 /** Filter of a list. */

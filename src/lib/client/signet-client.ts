@@ -1,14 +1,5 @@
 /** The client of the service for a tenant's program. */
-import { Compliance } from "./resources/compliance.ts";
-import { Credentials } from "./resources/credentials.ts";
-import { DeadLetters } from "./resources/dead-letters.ts";
-import { Deliveries } from "./resources/deliveries.ts";
-import { Endpoints } from "./resources/endpoints.ts";
-import { EventTypes } from "./resources/event-types.ts";
-import { Events } from "./resources/events.ts";
-import { Replays } from "./resources/replays.ts";
-import { Portal } from "./resources/portal.ts";
-import { Streams } from "./resources/streams.ts";
+import { Resources } from "./resources/resources.ts";
 import type { AccessToken, TokenSource } from "./token-source.ts";
 import { connect, type ConnectionOptions } from "./token-sources.ts";
 import { Transport } from "./transport.ts";
@@ -36,41 +27,15 @@ export interface SignetClientOptions extends ConnectionOptions {
  *   await signet.deadLetters.replay(letter.id);
  * }
  */
-export class SignetClient {
-  readonly endpoints: Endpoints;
-  readonly eventTypes: EventTypes;
-  readonly events: Events;
-  readonly deliveries: Deliveries;
-  readonly deadLetters: DeadLetters;
-  readonly replays: Replays;
-  readonly credentials: Credentials;
-  readonly compliance: Compliance;
-  readonly streams: Streams;
-  readonly portal: Portal;
+export class SignetClient extends Resources {
   readonly #source: TokenSource;
 
   constructor(options: SignetClientOptions) {
     const { baseUrl, addresses, runtime, retry, timeoutMs, sourceFor } = connect(options);
-    this.#source = sourceFor(options.scopes ?? []);
-    const transport = new Transport({
-      runtime,
-      baseUrl,
-      addresses,
-      source: this.#source,
-      retry,
-      timeoutMs,
-      exactNumbers: options.exactNumbers ?? false,
-    });
-    this.endpoints = new Endpoints(transport);
-    this.eventTypes = new EventTypes(transport);
-    this.events = new Events(transport);
-    this.deliveries = new Deliveries(transport);
-    this.deadLetters = new DeadLetters(transport);
-    this.replays = new Replays(transport);
-    this.credentials = new Credentials(transport);
-    this.compliance = new Compliance(transport);
-    this.streams = new Streams(transport);
-    this.portal = new Portal(transport);
+    const source = sourceFor(options.scopes ?? []);
+    const exactNumbers = options.exactNumbers ?? false;
+    super(new Transport({ runtime, baseUrl, addresses, source, retry, timeoutMs, exactNumbers }));
+    this.#source = source;
   }
 
   /** Returns a token for calls outside this library, for instance to the data plane. */

@@ -27,7 +27,7 @@ export interface ApiCall extends CallOptions {
   /** Sent as JSON. */
   readonly body?: unknown;
   /** Makes a POST safe to repeat. */
-  readonly idempotencyKey?: string;
+  readonly idempotencyKey?: string | undefined;
   /** Marks a POST that is safe to repeat without a key. */
   readonly repeatable?: boolean;
 }
@@ -56,7 +56,8 @@ export interface TransportOptions {
   readonly exactNumbers: boolean;
 }
 
-function addressOf(baseUrl: string, { path, query = {} }: ApiCall): string {
+/** Returns the path of a call with its query. */
+export function pathOf({ path, query = {} }: ApiCall): string {
   const parameters = new URLSearchParams();
   for (const [name, value] of Object.entries(query)) {
     if (value !== undefined) {
@@ -64,7 +65,7 @@ function addressOf(baseUrl: string, { path, query = {} }: ApiCall): string {
     }
   }
   const text = parameters.toString();
-  return text === "" ? baseUrl + path : `${baseUrl}${path}?${text}`;
+  return text === "" ? path : `${path}?${text}`;
 }
 
 function isSafeToRepeat({ method, idempotencyKey, repeatable = false }: ApiCall): boolean {
@@ -215,7 +216,7 @@ export class Transport {
     const { body, idempotencyKey } = call;
     return await exchanging(runtime, {
       method: call.method,
-      url: addressOf(address, call),
+      url: address + pathOf(call),
       headers: {
         ...call.headers,
         authorization: `Bearer ${token.value}`,

@@ -204,7 +204,6 @@ export function chartsSection(hours: readonly DeliveryHour[]): Html {
 
 /** Renders attempts, volume, success and latency by hour, of all deliveries or of one endpoint's. */
 export async function hourCharts({ api }: Visit, endpointId?: string): Promise<Html> {
-  const of = endpointId === undefined ? "" : `?endpoint_id=${endpointId}`;
-  const { data } = await api.get<{ readonly data: readonly DeliveryHour[] }>(`/v1/webhooks/stats${of}`);
-  return chartsSection(data);
+  const of = endpointId === undefined ? {} : { endpoint_id: endpointId };
+  return chartsSection(await api.deliveries.stats(of));
 }

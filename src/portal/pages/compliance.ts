@@ -3,11 +3,17 @@ import { type Static, Type } from "typebox";
 import { Closed } from "#http/common.ts";
 import { EntryParams } from "#api/schemas/compliance.ts";
 import type { SignetServer } from "#http/types.ts";
-import type { ConsistencyAnswer, InclusionAnswer } from "#lib/transparency-log/compliance-proof.ts";
-import type { ComplianceCheckpoint, ComplianceEntry, ComplianceEntryDetails } from "#lib/client/api-types.ts";
+import type { ComplianceCheckpoint, ComplianceEntry, ComplianceQuery } from "#lib/client/api-types.ts";
 import { ENTRY_TYPES } from "#compliance/entry-types.ts";
-import type { ListAnswer } from "../context.ts";
-import { apiQuery, filterNotice, choice, filteredPath, filters, option } from "../filters.ts";
+import {
+  apiQuery,
+  filterNotice,
+  choice,
+  type FilterFields,
+  filteredPath,
+  filters,
+  option,
+} from "../filters.ts";
 import { Line } from "../forms.ts";
 import { html, type Html, type Part } from "../html.ts";
 import type { PageContent } from "../layout.ts";
@@ -26,7 +32,7 @@ const EntriesQuery = Closed({
   from: Type.Optional(Line(40)),
   to: Type.Optional(Line(40)),
   cursor: Type.Optional(Line(256)),
-});
+} satisfies FilterFields<ComplianceQuery>);
 type EntriesQuery = Static<typeof EntriesQuery>;
 
 function filterForm(query: EntriesQuery): Html {
@@ -57,9 +63,7 @@ async function listPage(
   visit: Visit,
   query: EntriesQuery,
 ): Promise<{ readonly status: number; readonly content: PageContent }> {
-  const asked = await refused(
-    visit.api.get<ListAnswer<ComplianceEntry>>(`/v1/compliance/entries?limit=${PAGE}&${apiQuery(query)}`),
-  );
+  const asked = await refused(visit.api.compliance.list({ limit: PAGE, ...apiQuery(query) }).page());
   const common = { title: "Compliance", place: COMPLIANCE };
   if ("error" in asked) {
     const notice = filterNotice(asked.error);
@@ -137,10 +141,10 @@ function proofSection(index: number, checkpoint: ComplianceCheckpoint | undefine
   </section>`;
 }
 
-async function entryPage(visit: Visit, idx: string): Promise<PageContent> {
+async function entryPage(visit: Visit, idx: number): Promise<PageContent> {
   const [entry, asked] = await Promise.all([
-    visit.api.get<ComplianceEntryDetails>(`/v1/compliance/entries/${idx}`),
-    refused(visit.api.get<ComplianceCheckpoint>("/v1/compliance/checkpoint")),
+    visit.api.compliance.get(idx),
+    refused(visit.api.compliance.checkpoint()),
   ]);
   const checkpoint = "error" in asked ? undefined : asked.answer;
   const { index, type, at, actor, target, reason, request_id: request, details } = entry;
@@ -169,16 +173,13 @@ async function entryPage(visit: Visit, idx: string): Promise<PageContent> {
 }
 
 /** Returns everything that proves an entry. It gets the checkpoint first, so that the proofs fit its tree. */
-async function proofAnswer({ api }: Visit, idx: string, from: number | undefined) {
-  const checkpoint = await api.get<ComplianceCheckpoint>("/v1/compliance/checkpoint");
-  const { size, note, verifier_key } = checkpoint;
+async function proofAnswer({ api: { proofs } }: Visit, idx: number, from: number | undefined) {
+  const { size, note, verifier_key } = await proofs.checkpoint();
   const continued = from !== undefined && from <= size;
   const [{ entry }, { hashes }, consistency] = await Promise.all([
-    api.get<ComplianceEntryDetails>(`/v1/compliance/entries/${idx}`),
-    api.get<InclusionAnswer>(`/v1/compliance/proof/inclusion?idx=${idx}&size=${size}`),
-    continued
-      ? api.get<ConsistencyAnswer>(`/v1/compliance/proof/consistency?from=${from}&to=${size}`)
-      : undefined,
+    proofs.entry(idx),
+    proofs.inclusion(idx, size),
+    continued ? proofs.consistency(from, size) : undefined,
   ]);
   return { entry, note, verifier_key, hashes, ...(consistency && { consistency: consistency.hashes }) };
 }
@@ -197,7 +198,7 @@ function registerProof(scope: SignetServer): void {
       },
     },
     async ({ visit, params: { idx }, query: { from } }, reply) => {
-      const asked = await refused(proofAnswer(visit, idx, from));
+      const asked = await refused(proofAnswer(visit, Number(idx), from));
       return "error" in asked
         ? await reply.code(asked.error.status).send({ code: asked.error.code, detail: asked.error.message })
         : await reply.send(asked.answer);
@@ -217,7 +218,8 @@ export function registerCompliancePages(scope: SignetServer, parts: PortalServic
   scope.get(
     "/compliance/:idx",
     { config: READING, schema: { hide: true, params: EntryParams } },
-    async ({ visit, params: { idx } }, reply) => parts.send(reply, visit, await entryPage(visit, idx)),
+    async ({ visit, params: { idx } }, reply) =>
+      parts.send(reply, visit, await entryPage(visit, Number(idx))),
   );
   registerProof(scope);
 }

@@ -2,18 +2,11 @@
 import { Type } from "typebox";
 import { Closed, IdParams, OneOf } from "#http/common.ts";
 import type { SignetServer } from "#http/types.ts";
-import type {
-  CreatedCredential,
-  Credential,
-  CredentialDetails,
-  LeakRevocation,
-  Revocation,
-  SecretVersion,
-} from "#lib/client/api-types.ts";
+import type { Credential, LeakRevocation, Revocation, SecretVersion } from "#lib/client/api-types.ts";
+import type { Page } from "#lib/client/paging.ts";
 import { CredentialParams } from "#api/schemas/credentials.ts";
 import { type SignetError, validationFailed } from "#domain/errors.ts";
 import { LEAK_LENGTH_MAX } from "#tokens/leaks/recognize-leak.ts";
-import type { ListAnswer } from "../context.ts";
 import type { PortalServices } from "../page-parts.ts";
 import { lineField } from "../fields.ts";
 import { Form, Line } from "../forms.ts";
@@ -25,7 +18,7 @@ import { fieldErrors, type FieldErrors, refused } from "../problems.ts";
 import type { Visit } from "../visit.ts";
 import { OVERLAPS } from "./endpoint/endpoint-signing.ts";
 import { createdPage, CREDENTIALS as PLACE, registerCreation, WRITING } from "./new-credential.ts";
-import { receiptPart, WAIT_FIELDS, waitField, waiting } from "./receipt.ts";
+import { receiptPart, WAIT_FIELDS, waitField } from "./receipt.ts";
 
 /** Credentials per page. */
 const LISTED = 50;
@@ -39,7 +32,7 @@ function stateBadge({ state, overdue }: Pick<Credential, "state" | "overdue">): 
 
 function listPage(
   visit: Visit,
-  { data, next_cursor: next }: ListAnswer<Credential>,
+  { data, next_cursor: next }: Page<Credential>,
   failure?: SignetError,
 ): PageContent {
   return {
@@ -185,7 +178,7 @@ async function credentialPage(
   id: string,
   notice?: PageContent["notice"],
 ): Promise<PageContent> {
-  const credential = await visit.api.get<CredentialDetails>(`/v1/credentials/${id}`);
+  const credential = await visit.api.credentials.get(id);
   const live = credential.state === "ACTIVE";
   return {
     title: credential.name ?? credential.client_id,
@@ -280,11 +273,10 @@ function registerRevocation(scope: SignetServer, { send }: PortalServices): void
       },
     },
     async ({ visit, params: { id }, body: { confirm, wait, once } }, reply) => {
-      const { client_id: client } = await visit.api.get<CredentialDetails>(`/v1/credentials/${id}`);
-      const path = waiting(`/v1/credentials/${id}/revoke`, wait);
+      const { client_id: client } = await visit.api.credentials.get(id);
       const revoked = await refused(
         confirm.trim() === client
-          ? visit.api.send<Revocation>("POST", path, {}, once)
+          ? visit.apiFor({ wait, once }).credentials.revoke(id)
           : Promise.reject(
               validationFailed([
                 { pointer: "/confirm", code: "mismatch", detail: "must be the credential's client id" },
@@ -301,8 +293,8 @@ function registerRevocation(scope: SignetServer, { send }: PortalServices): void
   );
 }
 
-async function firstCredentials(visit: Visit): Promise<ListAnswer<Credential>> {
-  return await visit.api.get<ListAnswer<Credential>>(`/v1/credentials?limit=${LISTED}`);
+async function credentialList({ api }: Visit, cursor?: string): Promise<Page<Credential>> {
+  return await api.credentials.list({ limit: LISTED, cursor }).page();
 }
 
 function registerLeakRevocation(scope: SignetServer, { send }: PortalServices): void {
@@ -321,10 +313,10 @@ function registerLeakRevocation(scope: SignetServer, { send }: PortalServices): 
       },
     },
     async ({ visit, body: { target, reason, confirm, wait, once } }, reply) => {
-      const body = { target, ...(reason.trim() === "" ? {} : { reason: reason.trim() }) };
+      const why = reason.trim() === "" ? {} : { reason: reason.trim() };
       const revoked = await refused(
         confirm.trim() === LEAK_WORD
-          ? visit.api.send<LeakRevocation>("POST", waiting("/v1/revocations", wait), body, once)
+          ? visit.apiFor({ wait, once }).credentials.revokeLeaked(target, why)
           : Promise.reject(
               validationFailed([
                 { pointer: "/confirm", code: "mismatch", detail: `must be the word ${LEAK_WORD}` },
@@ -333,7 +325,7 @@ function registerLeakRevocation(scope: SignetServer, { send }: PortalServices): 
       );
       if ("error" in revoked) {
         const { error } = revoked;
-        return send(reply.code(error.status), visit, listPage(visit, await firstCredentials(visit), error));
+        return send(reply.code(error.status), visit, listPage(visit, await credentialList(visit), error));
       }
       return send(reply, visit, leakRevokedPage(visit, revoked.answer));
     },
@@ -353,7 +345,7 @@ function registerRotation(scope: SignetServer, { send }: PortalServices): void {
     },
     async ({ visit, params: { id }, body: { overlap, once } }, reply) => {
       const asked = { replaces: id, ...(overlap === undefined ? {} : { overlap_seconds: Number(overlap) }) };
-      const made = await refused(visit.api.send<CreatedCredential>("POST", "/v1/credentials", asked, once));
+      const made = await refused(visit.apiFor({ once }).credentials.create(asked));
       if ("error" in made) {
         const { error } = made;
         const page = await credentialPage(visit, id, { kind: "problem", text: error.message });
@@ -373,9 +365,7 @@ export function registerCredentialPages(scope: SignetServer, parts: PortalServic
       schema: { hide: true, querystring: Closed({ cursor: Type.Optional(Line(256)) }) },
     },
     async ({ visit, query: { cursor } }, reply) => {
-      const after = cursor === undefined ? "" : `&cursor=${encodeURIComponent(cursor)}`;
-      const list = await visit.api.get<ListAnswer<Credential>>(`/v1/credentials?limit=${LISTED}${after}`);
-      return send(reply, visit, listPage(visit, list));
+      return send(reply, visit, listPage(visit, await credentialList(visit, cursor)));
     },
   );
   scope.get(

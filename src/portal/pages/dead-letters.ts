@@ -5,9 +5,9 @@ import { Closed, Id, IdParams, OneOf } from "#http/common.ts";
 import { deliveryFilter } from "#api/routes/deliveries.ts";
 import { DeliveryFilters } from "#api/schemas/deliveries.ts";
 import type { SignetServer } from "#http/types.ts";
-import type { ReplayCount } from "#api/schemas/replays.ts";
-import type { DeadLetter, DeadLetterGroup, DeadLetterSummary, ReplayJob } from "#lib/client/api-types.ts";
-import { type ListAnswer, SEE_OTHER } from "../context.ts";
+import type { DeadLetter, DeadLetterGroup, DeadLetterSummary } from "#lib/client/api-types.ts";
+import type { Page } from "#lib/client/paging.ts";
+import { SEE_OTHER } from "../context.ts";
 import { Form } from "../forms.ts";
 import { apiQuery, filterNotice, filteredPath, isFiltered } from "../filters.ts";
 import { html, type Html, type Part } from "../html.ts";
@@ -36,7 +36,7 @@ const REASONS = {
   endpoint_disabled: "endpoint disabled",
 } as const;
 
-function groupsSection(groups: ListAnswer<DeadLetterGroup>, endpoints: ReadonlyMap<string, string>): Part {
+function groupsSection(groups: Page<DeadLetterGroup>, endpoints: ReadonlyMap<string, string>): Part {
   return (
     groups.data.length > 0 &&
     html`<section aria-labelledby="groups">
@@ -135,14 +135,13 @@ async function listPage(
   problem?: string,
 ): Promise<{ readonly status: number; readonly content: PageContent }> {
   const [asked, groups, endpoints, queue] = await Promise.all([
-    refused(visit.api.get<ListAnswer<DeadLetter>>(`/v1/webhooks/dlq?limit=${PAGE}&${apiQuery(query)}`)),
-    visit.api.get<ListAnswer<DeadLetterGroup>>("/v1/webhooks/dlq/groups?limit=100"),
+    refused(visit.api.deadLetters.list({ limit: PAGE, ...apiQuery(query) }).page()),
+    visit.api.deadLetters.groups({ limit: 100 }).page(),
     endpointUrls(visit),
-    visit.api.get<DeadLetterSummary>("/v1/webhooks/dlq/summary"),
+    visit.api.deadLetters.summary(),
   ]);
   const form = filterForm(DEAD_LETTERS, query, { endpoints, states: false });
-  const exported = apiQuery(query, false);
-  const exportPath = `${DEAD_LETTERS}/export${exported === "" ? "" : `?${exported}`}`;
+  const exportPath = filteredPath(`${DEAD_LETTERS}/export`, apiQuery(query));
   const actions = html`<a class="button" href="${exportPath}" download="dead-letters.ndjson">Export</a>
     ${replaysLink}`;
   const common = { title: "Dead letters", place: DEAD_LETTERS, actions };
@@ -170,8 +169,7 @@ async function listPage(
 
 /** Renders the count of a replay by filter, and the button that starts it. */
 async function confirmPage(visit: Visit, filter: FilterQuery): Promise<PageContent> {
-  const selection = { filter: filterOf(filter), dry_run: true };
-  const counted = await visit.api.send<ReplayCount>("POST", "/v1/webhooks/dlq/replay", selection);
+  const counted = await visit.api.deadLetters.countReplay({ filter: filterOf(filter) });
   const { total, at_least: atLeast } = counted;
   const count = `${atLeast === true ? "at least " : ""}${total.toLocaleString("en")} ${total === 1 ? "dead letter" : "dead letters"}`;
   const isNone = total === 0 && atLeast !== true;
@@ -204,9 +202,7 @@ async function confirmPage(visit: Visit, filter: FilterQuery): Promise<PageConte
 
 /** Returns why the selected dead letters cannot be replayed; undefined if nothing stands against them. */
 async function chosenProblem({ api }: Visit, ids: readonly string[]): Promise<string | undefined> {
-  const counted = await refused(
-    api.send<ReplayCount>("POST", "/v1/webhooks/dlq/replay", { ids, dry_run: true }),
-  );
+  const counted = await refused(api.deadLetters.countReplay({ ids }));
   // The replay itself reports what is wrong with the request.
   const wouldFail = "answer" in counted ? (counted.answer.would_fail ?? 0) : 0;
   return wouldFail === 0
@@ -214,8 +210,8 @@ async function chosenProblem({ api }: Visit, ids: readonly string[]): Promise<st
     : `${wouldFail} of the selected dead letters would fail: their endpoint is disabled, unverified or deleted. Enable the endpoint first.`;
 }
 
-function filterOf(filter: FilterQuery): Readonly<Record<string, string>> {
-  return Object.fromEntries(new URLSearchParams(apiQuery(filter, false)));
+function filterOf({ cursor: _cursor, ...filter }: FilterQuery) {
+  return apiQuery(filter);
 }
 
 function filterFields(filter: FilterQuery): readonly Part[] {
@@ -257,9 +253,7 @@ function registerReplay(scope: SignetServer, { send }: PortalServices): void {
         return send(reply.code(status), visit, content);
       }
       const selection = which === "chosen" ? { ids } : { filter: filterOf(filter) };
-      const made = await refused(
-        visit.api.send<ReplayJob>("POST", "/v1/webhooks/dlq/replay", selection, once),
-      );
+      const made = await refused(visit.apiFor({ once }).deadLetters.replayAll(selection));
       if ("error" in made) {
         const { content } = await listPage(visit, filter, made.error.message);
         return send(reply.code(made.error.status), visit, content);
@@ -274,7 +268,7 @@ function registerReplay(scope: SignetServer, { send }: PortalServices): void {
       schema: { hide: true, params: IdParams("delivery"), body: Form({}) },
     },
     async ({ visit, params: { id }, body: { once } }, reply) => {
-      const made = await refused(visit.api.send("POST", `/v1/webhooks/dlq/${id}/replay`, undefined, once));
+      const made = await refused(visit.apiFor({ once }).deadLetters.replay(id));
       if ("error" in made) {
         const { content } = await listPage(visit, {}, made.error.message);
         return send(reply.code(made.error.status), visit, content);

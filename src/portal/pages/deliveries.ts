@@ -2,7 +2,6 @@
 import { PositionHeaders, positionOf, sendDeliveries } from "#api/delivery-stream.ts";
 import type { SignetServer } from "#http/types.ts";
 import type { Delivery } from "#lib/client/api-types.ts";
-import type { ListAnswer } from "../context.ts";
 import { apiQuery, filterNotice, filteredPath, isFiltered } from "../filters.ts";
 import { html, type Html, type Part } from "../html.ts";
 import type { PageContent } from "../layout.ts";
@@ -69,7 +68,7 @@ async function listPage(
   query: FilterQuery,
 ): Promise<{ readonly status: number; readonly content: PageContent }> {
   const [asked, endpoints] = await Promise.all([
-    refused(visit.api.get<ListAnswer<Delivery>>(`/v1/webhooks/deliveries?limit=${PAGE}&${apiQuery(query)}`)),
+    refused(visit.api.deliveries.list({ limit: PAGE, ...apiQuery(query) }).page()),
     endpointUrls(visit),
   ]);
   const form = filterForm(DELIVERIES, query, { endpoints, states: true });

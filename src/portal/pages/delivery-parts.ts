@@ -1,11 +1,10 @@
 /** Common parts of the pages for deliveries and dead letters. */
 import { type Static, Type } from "typebox";
 import { Closed } from "#http/common.ts";
-import type { AttemptError, Delivery, Endpoint } from "#lib/client/api-types.ts";
+import type { AttemptError, Delivery, DeliveryQuery } from "#lib/client/api-types.ts";
 import { ATTEMPT_ERRORS, DELIVERY_STATES } from "#domain/delivery.ts";
 import { FAILURES, SHOWN_DELIVERIES } from "#domain/shown-states.ts";
-import type { ListAnswer } from "../context.ts";
-import { choice, field, filters, option } from "../filters.ts";
+import { choice, field, type FilterFields, filters, option } from "../filters.ts";
 import { Line } from "../forms.ts";
 import { html, type Html, type Part } from "../html.ts";
 import { moment, shownBadge } from "../parts.ts";
@@ -25,7 +24,7 @@ export const FilterQuery = Closed({
   from: Type.Optional(Line(40)),
   to: Type.Optional(Line(40)),
   cursor: Type.Optional(Line(256)),
-});
+} satisfies FilterFields<DeliveryQuery>);
 export type FilterQuery = Static<typeof FilterQuery>;
 
 /** Limit of {@link endpointUrls}: the API's page limit. */
@@ -33,7 +32,7 @@ const ENDPOINTS_MAX = 100;
 
 /** Returns the URLs of the tenant's newest 100 endpoints by id. */
 export async function endpointUrls({ api }: Visit): Promise<ReadonlyMap<string, string>> {
-  const { data } = await api.get<ListAnswer<Endpoint>>(`/v1/webhooks/endpoints?limit=${ENDPOINTS_MAX}`);
+  const { data } = await api.endpoints.list({ limit: ENDPOINTS_MAX }).page();
   return new Map(data.map(({ id, url }) => [id, url]));
 }
 

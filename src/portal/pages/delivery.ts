@@ -5,7 +5,7 @@ import type { SignetServer } from "#http/types.ts";
 import type { Attempt, Delivery, Endpoint } from "#lib/client/api-types.ts";
 import { rawMember } from "#http/raw-json.ts";
 import { ATTEMPT_MAX as ATTEMPTS } from "#domain/retry-schedule.ts";
-import { type ListAnswer, SEE_OTHER } from "../context.ts";
+import { SEE_OTHER } from "../context.ts";
 import { Form } from "../forms.ts";
 import { html, type Html, type Part } from "../html.ts";
 import type { PageContent } from "../layout.ts";
@@ -24,7 +24,7 @@ import {
   EVENTS,
   lastAnswer,
 } from "./delivery-parts.ts";
-import { ENDPOINTS, getEndpoint } from "./endpoint/endpoint-parts.ts";
+import { ENDPOINTS } from "./endpoint/endpoint-parts.ts";
 
 const DONE = {
   tested: "The test event was sent for delivery.",
@@ -100,23 +100,6 @@ function kindOf({ error, duration_ms: duration }: Attempt): keyof typeof MARKS {
     return "wait";
   }
   return error === null ? "good" : "bad";
-}
-
-/** Returns all attempts, oldest first, the only order of the API's list. */
-async function attemptsOf({ api }: Visit, path: string): Promise<readonly Attempt[]> {
-  const all: Attempt[] = [];
-  let cursor: string | null = "";
-  while (cursor !== null) {
-    const after: string = cursor === "" ? "" : `&cursor=${cursor}`;
-    // Each page contains the cursor of the next one.
-    // oxlint-disable-next-line no-await-in-loop
-    const page: ListAnswer<Attempt> = await api.get<ListAnswer<Attempt>>(
-      `${path}/attempts?limit=100${after}`,
-    );
-    all.push(...page.data);
-    cursor = page.next_cursor;
-  }
-  return all;
 }
 
 /** Returns the answers of the attempts, newest first, shortened to fit the page. */
@@ -316,12 +299,11 @@ async function deliveryPage(
   { id, brand }: { readonly id: string; readonly brand: string },
   notice?: PageContent["notice"],
 ): Promise<PageContent> {
-  const path = `/v1/webhooks/deliveries/${id}`;
   const { api } = visit;
-  const [delivery, attempts] = await Promise.all([api.get<Delivery>(path), attemptsOf(visit, path)]);
-  const [endpoint, event = ""] = await Promise.all([
-    ifThere(getEndpoint(visit, delivery.endpoint_id)),
-    visit.can("events:read") ? ifThere(api.text(`/v1/events/${delivery.event_id}`)) : undefined,
+  const [delivery, attempts] = await Promise.all([api.deliveries.get(id), api.deliveries.attempts(id)]);
+  const [endpoint, event] = await Promise.all([
+    ifThere(api.endpoints.get(delivery.endpoint_id)),
+    visit.can("events:read") ? ifThere(api.events.get(delivery.event_id)) : undefined,
   ]);
   return {
     title: delivery.event_type,
@@ -331,7 +313,7 @@ async function deliveryPage(
       delivery,
       attempts: attempts.toReversed(),
       endpoint,
-      data: rawMember(event, "data"),
+      data: event && rawMember(visit.textOf(event), "data"),
       brand,
     }),
   };
@@ -355,7 +337,7 @@ function registerChange(
       schema: { hide: true, params: IdParams("delivery"), body: Form({}) },
     },
     async ({ visit, params: { id } }, reply) => {
-      const changed = await refused(visit.api.send("POST", `/v1/webhooks/deliveries/${id}/${path}`));
+      const changed = await refused(visit.api.deliveries[path](id));
       if ("error" in changed) {
         const notice = { kind: "problem", text: changed.error.message } as const;
         return send(

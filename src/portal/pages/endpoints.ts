@@ -3,7 +3,7 @@ import { Type } from "typebox";
 import { Closed, OneOf } from "#http/common.ts";
 import type { SignetServer } from "#http/types.ts";
 import type { Endpoint, RegisteredEndpoint } from "#lib/client/api-types.ts";
-import type { ListAnswer } from "../context.ts";
+import type { Page } from "#lib/client/paging.ts";
 import type { PortalServices } from "../page-parts.ts";
 import { Line } from "../forms.ts";
 import { html, type Part } from "../html.ts";
@@ -33,7 +33,7 @@ function attemptsPart(endpoint: Endpoint): Part {
   return text !== undefined && html` · ${text}`;
 }
 
-function listPage(visit: Visit, { data, next_cursor: cursor }: ListAnswer<Endpoint>): PageContent {
+function listPage(visit: Visit, { data, next_cursor: cursor }: Page<Endpoint>): PageContent {
   return {
     title: "Endpoints",
     place: ENDPOINTS,
@@ -88,8 +88,7 @@ export function registerEndpointPages(scope: SignetServer, parts: PortalServices
       },
     },
     async ({ visit, query: { cursor, done } }, reply) => {
-      const after = cursor === undefined ? "" : `&cursor=${encodeURIComponent(cursor)}`;
-      const list = await visit.api.get<ListAnswer<Endpoint>>(`/v1/webhooks/endpoints?limit=50${after}`);
+      const list = await visit.api.endpoints.list({ limit: 50, cursor }).page();
       const notice = done && ({ kind: "done", text: "The endpoint was deleted." } as const);
       return send(reply, visit, { ...listPage(visit, list), notice });
     },
@@ -113,8 +112,7 @@ export function registerEndpointPages(scope: SignetServer, parts: PortalServices
       const made = await sendEndpoint(
         values,
         { isNew: true, urlProblem },
-        async (sent) =>
-          await visit.api.send<RegisteredEndpoint>("POST", "/v1/webhooks/endpoints", sent, once),
+        async (sent) => await visit.apiFor({ once }).endpoints.create(sent),
       );
       if ("error" in made) {
         const page = await endpointFormPage(visit, { values, error: made.error });

@@ -4,7 +4,6 @@ import { Closed } from "#http/common.ts";
 import { EventTypeParams } from "#api/schemas/event-types.ts";
 import type { SignetServer } from "#http/types.ts";
 import type { EventType } from "#lib/client/api-types.ts";
-import type { ListAnswer } from "../context.ts";
 import type { PortalServices } from "../page-parts.ts";
 import { Line } from "../forms.ts";
 import { html, type Part } from "../html.ts";
@@ -27,10 +26,7 @@ function registerList(scope: SignetServer, { send }: PortalServices): void {
       schema: { hide: true, querystring: Closed({ cursor: Type.Optional(Line(256)) }) },
     },
     async ({ visit, query: { cursor } }, reply) => {
-      const after = cursor === undefined ? "" : `&cursor=${encodeURIComponent(cursor)}`;
-      const { data, next_cursor: next } = await visit.api.get<ListAnswer<EventType>>(
-        `/v1/webhooks/event-types?limit=50${after}`,
-      );
+      const { data, next_cursor: next } = await visit.api.eventTypes.list({ limit: 50, cursor }).page();
       return send(reply, visit, {
         title: "Event types",
         place: PLACE,
@@ -64,7 +60,7 @@ export function registerEventTypePages(scope: SignetServer, parts: PortalService
     "/event-types/:name",
     { config: { portal: ["webhooks:read"] }, schema: { hide: true, params: EventTypeParams } },
     async ({ visit, params: { name } }, reply) => {
-      const type = await visit.api.get<EventType>(`/v1/webhooks/event-types/${name}`);
+      const type = await visit.api.eventTypes.get(name);
       return parts.send(reply, visit, {
         title: type.name,
         place: PLACE,

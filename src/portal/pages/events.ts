@@ -3,9 +3,16 @@ import { type Static, Type } from "typebox";
 import { Closed, IdParams } from "#http/common.ts";
 import { rawMember } from "#http/raw-json.ts";
 import type { SignetServer } from "#http/types.ts";
-import type { Delivery, StoredEvent } from "#lib/client/api-types.ts";
-import type { ListAnswer } from "../context.ts";
-import { apiQuery, filterNotice, field, filteredPath, filters, isFiltered } from "../filters.ts";
+import type { EventQuery, StoredEvent } from "#lib/client/api-types.ts";
+import {
+  apiQuery,
+  filterNotice,
+  field,
+  type FilterFields,
+  filteredPath,
+  filters,
+  isFiltered,
+} from "../filters.ts";
 import { Line } from "../forms.ts";
 import { html, type Html, type Part } from "../html.ts";
 import type { PageContent } from "../layout.ts";
@@ -34,7 +41,7 @@ const EventsQuery = Closed({
   from: Type.Optional(Line(40)),
   to: Type.Optional(Line(40)),
   cursor: Type.Optional(Line(256)),
-});
+} satisfies FilterFields<EventQuery>);
 type EventsQuery = Static<typeof EventsQuery>;
 
 function deliveriesText({ deliveries }: Pick<StoredEvent, "deliveries">): Part {
@@ -73,9 +80,7 @@ async function listPage(
   { api }: Visit,
   query: EventsQuery,
 ): Promise<{ readonly status: number; readonly content: PageContent }> {
-  const asked = await refused(
-    api.get<ListAnswer<StoredEvent>>(`/v1/events?limit=${PAGE}&${apiQuery(query)}`),
-  );
+  const asked = await refused(api.events.list({ limit: PAGE, ...apiQuery(query) }).page());
   const common = { title: "Events", place: EVENTS };
   const form = filterForm(query);
   if ("error" in asked) {
@@ -93,9 +98,8 @@ async function listPage(
 }
 
 async function deliveriesSection(visit: Visit, { id, deliveries }: StoredEvent): Promise<Html> {
-  const path = `/v1/webhooks/deliveries?event_id=${id}&limit=${DELIVERIES_SHOWN}`;
   const [{ data }, endpoints] = await Promise.all([
-    visit.api.get<ListAnswer<Delivery>>(path),
+    visit.api.deliveries.list({ event_id: id, limit: DELIVERIES_SHOWN }).page(),
     endpointUrls(visit),
   ]);
   const rows = data.map((delivery) => [
@@ -121,8 +125,7 @@ async function deliveriesSection(visit: Visit, { id, deliveries }: StoredEvent):
 }
 
 async function eventPage(visit: Visit, id: string): Promise<PageContent> {
-  const text = await visit.api.text(`/v1/events/${id}`);
-  const event = JSON.parse(text) as StoredEvent;
+  const event = await visit.api.events.get(id);
   return {
     title: event.type,
     place: EVENTS,
@@ -137,7 +140,7 @@ async function eventPage(visit: Visit, id: string): Promise<PageContent> {
         ])}
       </section>
       ${visit.can("webhooks:read") && (await deliveriesSection(visit, event))}
-      ${dataBlock(rawMember(text, "data"))}`,
+      ${dataBlock(rawMember(visit.textOf(event), "data"))}`,
   };
 }
 

@@ -5,7 +5,7 @@ import { GradeParams } from "#api/schemas/grades.ts";
 import type { SignetServer } from "#http/types.ts";
 import type { Endpoint, Grade, GradeSummary } from "#lib/client/api-types.ts";
 import type { SignetError } from "#domain/errors.ts";
-import { type ListAnswer, SEE_OTHER } from "../context.ts";
+import { SEE_OTHER } from "../context.ts";
 import { Form, Line } from "../forms.ts";
 import { html, type Html, type Part } from "../html.ts";
 import type { PageContent } from "../layout.ts";
@@ -13,7 +13,7 @@ import type { PortalServices } from "../page-parts.ts";
 import { buttonForm, facts, moment, nextPage, table } from "../parts.ts";
 import { refused } from "../problems.ts";
 import type { Visit } from "../visit.ts";
-import { endpointFact, ENDPOINTS, getEndpoint } from "./endpoint/endpoint-parts.ts";
+import { endpointFact, ENDPOINTS } from "./endpoint/endpoint-parts.ts";
 import {
   FAILURES,
   gradeBadge,
@@ -69,10 +69,9 @@ async function listPage(
   id: string,
   { cursor, error }: { readonly cursor?: string | undefined; readonly error?: SignetError },
 ): Promise<PageContent> {
-  const after = cursor === undefined ? "" : `?cursor=${encodeURIComponent(cursor)}`;
   const [endpoint, { data, next_cursor: next }] = await Promise.all([
-    getEndpoint(visit, id),
-    visit.api.get<ListAnswer<GradeSummary>>(`/v1/webhooks/endpoints/${id}/grades${after}`),
+    visit.api.endpoints.get(id),
+    visit.api.endpoints.listGrades(id, { cursor }).page(),
   ]);
   return {
     title: "Receiver grades",
@@ -113,8 +112,8 @@ function progressPart(grade: Grade, path: string): Part {
 
 async function gradePage(visit: Visit, id: string, gradeId: string): Promise<PageContent> {
   const [endpoint, grade] = await Promise.all([
-    getEndpoint(visit, id),
-    visit.api.get<Grade>(`/v1/webhooks/endpoints/${id}/grades/${gradeId}`),
+    visit.api.endpoints.get(id),
+    visit.api.endpoints.getGrade(id, gradeId),
   ]);
   const { report, failure } = grade;
   const path = `${gradesPath(id)}/${gradeId}`;
@@ -147,8 +146,7 @@ export async function newestGrade(visit: Visit, id: string): Promise<GradeSummar
   if (!visit.can("webhooks:write")) {
     return undefined;
   }
-  const path = `/v1/webhooks/endpoints/${id}/grades?limit=1`;
-  const { data } = await visit.api.get<ListAnswer<GradeSummary>>(path);
+  const { data } = await visit.api.endpoints.listGrades(id, { limit: 1 }).page();
   return data[0];
 }
 
@@ -186,9 +184,7 @@ export function registerGradePages(scope: SignetServer, { send }: PortalServices
     "/endpoints/:id/grades",
     { config: GRADING, schema: { hide: true, params, body: Form({}) } },
     async ({ visit, params: { id }, body: { once } }, reply) => {
-      const started = await refused(
-        visit.api.send<Grade>("POST", `/v1/webhooks/endpoints/${id}/grade`, undefined, once),
-      );
+      const started = await refused(visit.apiFor({ once }).endpoints.grade(id));
       if ("error" in started) {
         const page = await listPage(visit, id, { error: started.error });
         return send(reply.code(started.error.status), visit, page);

@@ -1,8 +1,6 @@
 /** The home page: what needs attention. */
 import { DEAD_LETTER_DAYS } from "#domain/retry-schedule.ts";
 import type { SignetServer } from "#http/types.ts";
-import type { Credential, DeadLetterGroup, Endpoint } from "#lib/client/api-types.ts";
-import type { ListAnswer as List } from "../context.ts";
 import type { PortalServices } from "../page-parts.ts";
 import { html, type Html } from "../html.ts";
 import { hourCharts } from "./charts.ts";
@@ -17,16 +15,14 @@ const DISABLED = {
 } as const;
 
 async function endpointItems({ api }: Visit): Promise<Html[]> {
-  const { data } = await api.get<List<Endpoint>>("/v1/webhooks/endpoints?limit=100");
+  const { data } = await api.endpoints.list({ limit: 100 }).page();
   if (data.length === 0) {
     return [
       html`<strong>No endpoints yet.</strong> <a href="/portal/endpoints/new">Add an endpoint</a> to receive
         events.`,
     ];
   }
-  const failing = await api.get<List<Endpoint>>(
-    "/v1/webhooks/endpoints?state=ACTIVE&health=failing&limit=100",
-  );
+  const failing = await api.endpoints.list({ state: "ACTIVE", health: "failing", limit: 100 }).page();
   return [
     ...failing.data.map(
       (endpoint) =>
@@ -43,7 +39,7 @@ async function endpointItems({ api }: Visit): Promise<Html[]> {
 
 /** Uses the stored counts, so that the cost does not depend on the queue's length. */
 async function deadLetterItems({ api }: Visit): Promise<Html[]> {
-  const groups = await api.get<List<DeadLetterGroup>>("/v1/webhooks/dlq/groups?limit=100");
+  const groups = await api.deadLetters.groups({ limit: 100 }).page();
   const count = groups.data.reduce((sum, group) => sum + group.count, 0);
   if (count === 0) {
     return [];
@@ -58,7 +54,7 @@ async function deadLetterItems({ api }: Visit): Promise<Html[]> {
 }
 
 async function credentialItems({ api }: Visit): Promise<Html[]> {
-  const { data } = await api.get<List<Credential>>("/v1/credentials?limit=100");
+  const { data } = await api.credentials.list({ limit: 100 }).page();
   return data
     .filter(({ overdue, state }) => overdue && state === "ACTIVE")
     .map(

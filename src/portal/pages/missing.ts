@@ -2,8 +2,7 @@
 import { Type } from "typebox";
 import { IdParams } from "#http/common.ts";
 import type { SignetServer } from "#http/types.ts";
-import type { ReplayCount } from "#api/schemas/replays.ts";
-import type { Endpoint, ReplayJob } from "#lib/client/api-types.ts";
+import type { Endpoint, MissedEvents } from "#lib/client/api-types.ts";
 import { type SignetError, validationFailed } from "#domain/errors.ts";
 import { SEE_OTHER } from "../context.ts";
 import { lineField } from "../fields.ts";
@@ -15,7 +14,7 @@ import type { PortalServices } from "../page-parts.ts";
 import { facts, formFields, moment } from "../parts.ts";
 import { fieldErrors, type FieldErrors, refused } from "../problems.ts";
 import type { Visit } from "../visit.ts";
-import { endpointFact, ENDPOINTS, getEndpoint, missingPath } from "./endpoint/endpoint-parts.ts";
+import { endpointFact, ENDPOINTS, missingPath } from "./endpoint/endpoint-parts.ts";
 import { NUMBER_ATTRIBUTES, numberMember } from "./endpoint/endpoint-settings.ts";
 import { REPLAYS } from "./replays.ts";
 
@@ -51,7 +50,7 @@ function bodyOf({ since, until, rate_per_second: rate = "" }: MissingFields) {
     since: instantOf(since),
     ...(until === "" ? {} : { until: instantOf(until) }),
     ...(pace === null ? {} : { rate_per_second: pace }),
-  };
+  } satisfies MissedEvents;
 }
 
 function timeField(name: "since" | "until", values: MissingFields, errors: FieldErrors): Html {
@@ -105,7 +104,7 @@ async function searchPage(
   values: MissingFields,
   error?: SignetError,
 ): Promise<PageContent> {
-  const endpoint = await getEndpoint(visit, id);
+  const endpoint = await visit.api.endpoints.get(id);
   const errors = fieldErrors(error);
   return {
     title: "Replay missing events",
@@ -134,7 +133,7 @@ async function countPage(
     total,
   }: { readonly values: MissingFields; readonly typed: MissingFields; readonly total: number },
 ): Promise<PageContent> {
-  const endpoint = await getEndpoint(visit, id);
+  const endpoint = await visit.api.endpoints.get(id);
   const errors = fieldErrors();
   const { since, until, rate_per_second: rate = "" } = values;
   const hidden = Object.entries({ since, until, rate_per_second: rate });
@@ -178,11 +177,10 @@ function registerCount(scope: SignetServer, { send, streaming }: PortalServices)
     async ({ visit, params: { id }, body }, reply) => {
       // Use now as the end, so that the count does not change; later events are delivered normally.
       const until = body.until === "" ? new Date(streaming.clock.now()).toISOString() : body.until;
-      const path = `/v1/webhooks/endpoints/${id}/replay-missing`;
       const counted = await refused(
         (async () => {
           const asked = bodyOf({ ...body, until });
-          const { total } = await visit.api.send<ReplayCount>("POST", path, { ...asked, dry_run: true });
+          const { total } = await visit.api.endpoints.countMissing(id, asked);
           return { values: { ...body, since: asked.since, until: asked.until ?? until }, total };
         })(),
       );
@@ -213,9 +211,8 @@ export function registerMissingPages(scope: SignetServer, parts: PortalServices)
     "/endpoints/:id/missing/send",
     { config: REPLAYING, schema: { hide: true, params, body: MissingForm } },
     async ({ visit, params: { id }, body }, reply) => {
-      const path = `/v1/webhooks/endpoints/${id}/replay-missing`;
       const made = await refused(
-        (async () => await visit.api.send<ReplayJob>("POST", path, bodyOf(body), body.once))(),
+        (async () => await visit.apiFor(body).endpoints.replayMissing(id, bodyOf(body)))(),
       );
       if ("error" in made) {
         const values = { ...body, since: localOf(body.since), until: localOf(body.until) };

@@ -117,7 +117,7 @@ export function registerCreation(scope: SignetServer, { send }: PortalServices):
         ...(uri.trim() === "" ? {} : { san_uri: uri.trim() }),
         ...(lines.length === 0 ? {} : { certificate_thumbprints: lines }),
       };
-      const made = await refused(visit.api.send<CreatedCredential>("POST", "/v1/credentials", asked, once));
+      const made = await refused(visit.apiFor({ once }).credentials.create(asked));
       if ("error" in made) {
         const typed = {
           name: textAgain(name),

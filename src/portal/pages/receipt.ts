@@ -30,11 +30,6 @@ export function waitField(id: string): Part {
   </div>`;
 }
 
-/** Returns the path of a revocation with its `wait`. */
-export function waiting(path: string, wait: ReceiptWait | undefined): string {
-  return wait === undefined ? path : `${path}?wait=${wait}`;
-}
-
 const OUTCOMES: Readonly<Record<Revocation["edges"]["outcome"], Part>> = {
   applied: badge("good", "applied everywhere"),
   slow_but_safe: badge("good", "applied or admits nothing"),

@@ -3,8 +3,7 @@ import { ATTEMPT_MAX } from "#domain/retry-schedule.ts";
 import { type Static, Type } from "typebox";
 import { Closed, IdParams, OneOf } from "#http/common.ts";
 import type { SignetServer } from "#http/types.ts";
-import type { ReplayCount } from "#api/schemas/replays.ts";
-import type { NewReplay, ReplayJob } from "#lib/client/api-types.ts";
+import type { NewReplay, ReplayCount } from "#lib/client/api-types.ts";
 import type { SignetError } from "#domain/errors.ts";
 import { SEE_OTHER } from "../context.ts";
 import { lineField } from "../fields.ts";
@@ -16,7 +15,7 @@ import type { PortalServices } from "../page-parts.ts";
 import { facts, formFields } from "../parts.ts";
 import { fieldErrors, refused } from "../problems.ts";
 import type { Visit } from "../visit.ts";
-import { endpointFact, ENDPOINTS, getEndpoint, recoverPath } from "./endpoint/endpoint-parts.ts";
+import { endpointFact, ENDPOINTS, recoverPath } from "./endpoint/endpoint-parts.ts";
 import { allWouldFail, REPLAYS, wouldFailText } from "./replays.ts";
 
 const REPLAYING = { portal: ["webhooks:read", "webhooks:replay"] };
@@ -113,8 +112,8 @@ async function recoverPage(
 ): Promise<{ readonly status: number; readonly content: PageContent }> {
   const body = bodyOf(id, chosen);
   const [endpoint, counted] = await Promise.all([
-    getEndpoint(visit, id),
-    refused(visit.api.send<ReplayCount>("POST", "/v1/webhooks/replays", { ...body, dry_run: true })),
+    visit.api.endpoints.get(id),
+    refused(visit.api.replays.count(body)),
   ]);
   const error = failed ?? ("error" in counted ? counted.error : undefined);
   return {
@@ -152,10 +151,8 @@ export function registerRecoverPages(scope: SignetServer, { send }: PortalServic
     "/endpoints/:id/recover",
     { config: REPLAYING, schema: { hide: true, params, body: Form(Chosen) } },
     async ({ visit, params: { id }, body: { once, csrf: _csrf, ...chosen } }, reply) => {
-      await getEndpoint(visit, id);
-      const made = await refused(
-        visit.api.send<ReplayJob>("POST", "/v1/webhooks/replays", bodyOf(id, chosen), once),
-      );
+      await visit.api.endpoints.get(id);
+      const made = await refused(visit.apiFor({ once }).replays.create(bodyOf(id, chosen)));
       if ("error" in made) {
         const { content } = await recoverPage(visit, id, chosen, made.error);
         return send(reply.code(made.error.status), visit, content);

@@ -5,7 +5,8 @@ import type { SignetServer } from "#http/types.ts";
 import type { ReplayCount, ReplayItem, ReplayJob, ReplayOutcomes } from "#lib/client/api-types.ts";
 import { REPLAY_OUTCOMES } from "#database/repositories/webhooks/replay-items.ts";
 import type { SignetError } from "#domain/errors.ts";
-import { type ListAnswer, SEE_OTHER } from "../context.ts";
+import type { Page } from "#lib/client/paging.ts";
+import { SEE_OTHER } from "../context.ts";
 import { Form, Line } from "../forms.ts";
 import { html, type Html, type Part } from "../html.ts";
 import type { PageContent } from "../layout.ts";
@@ -14,7 +15,7 @@ import { badge, buttonForm, facts, moment, nextPage, table } from "../parts.ts";
 import { refused } from "../problems.ts";
 import type { Visit } from "../visit.ts";
 import { DEAD_LETTERS, DELIVERIES } from "./delivery-parts.ts";
-import { endpointFact, getEndpoint } from "./endpoint/endpoint-parts.ts";
+import { endpointFact } from "./endpoint/endpoint-parts.ts";
 
 export const REPLAYS = "/portal/replays";
 
@@ -138,7 +139,7 @@ const WORDS = {
 } as const;
 
 async function endpointOf(visit: Visit, id: string): Promise<readonly [string, Part]> {
-  const asked = await refused(getEndpoint(visit, id));
+  const asked = await refused(visit.api.endpoints.get(id));
   return "answer" in asked ? endpointFact(asked.answer) : ["Endpoint", "deleted"];
 }
 
@@ -164,8 +165,7 @@ async function failedFact({ api }: Visit, path: string, { id, kind, failed }: Re
   if (failed === 0) {
     return "0";
   }
-  const query = `/v1/webhooks/replays/${id}/items?state=FAILED&limit=1`;
-  const { data } = await api.get<ListAnswer<ReplayItem>>(query);
+  const { data } = await api.replays.items(id, { state: "FAILED", limit: 1 }).page();
   const reason = data[0]?.reason ?? null;
   const advice = reason === "endpoint_disabled" && kind !== "missing" && " Enable the endpoint first.";
   return html`<a href="${path}/items?state=FAILED">${failed.toLocaleString("en")}</a>${
@@ -218,13 +218,11 @@ async function jobFacts(visit: Visit, job: ReplayJob, outcomes: ReplayOutcomes |
 }
 
 async function replayPage(visit: Visit, id: string, happened: Happened): Promise<PageContent> {
-  const job = await visit.api.get<ReplayJob>(`/v1/webhooks/replays/${id}`);
+  const job = await visit.api.replays.get(id);
   const path = `${REPLAYS}/${id}`;
   const running = job.state === "RUNNING";
   // Counting reads every delivery of the job, so the page of a running job does not.
-  const outcomes = running
-    ? undefined
-    : await visit.api.get<ReplayOutcomes>(`/v1/webhooks/replays/${id}/outcomes`);
+  const outcomes = running ? undefined : await visit.api.replays.outcomes(id);
   const changing = running || (outcomes?.waiting ?? 0) > 0;
   const polling =
     changing &&
@@ -283,15 +281,8 @@ async function itemsPage(
   { cursor, ...filter }: Static<typeof ItemsQuery>,
 ): Promise<PageContent> {
   const filters = new URLSearchParams(filter);
-  const query = new URLSearchParams({
-    limit: "50",
-    ...filter,
-    ...(cursor === undefined ? {} : { cursor }),
-  });
   const path = `${REPLAYS}/${id}`;
-  const { data, next_cursor: next } = await api.get<ListAnswer<ReplayItem>>(
-    `/v1/webhooks/replays/${id}/items?${query.toString()}`,
-  );
+  const { data, next_cursor: next } = await api.replays.items(id, { limit: 50, ...filter, cursor }).page();
   const here = `${path}/items${filters.size === 0 ? "" : `?${filters.toString()}`}`;
   return {
     title: "Deliveries of a replay",
@@ -319,7 +310,7 @@ async function itemsPage(
   };
 }
 
-function listPage({ data, next_cursor: next }: ListAnswer<ReplayJob>): PageContent {
+function listPage({ data, next_cursor: next }: Page<ReplayJob>): PageContent {
   return {
     title: "Replays",
     place: DEAD_LETTERS,
@@ -359,7 +350,7 @@ function registerChanges(scope: SignetServer, { send }: PortalServices): void {
         schema: { hide: true, params: IdParams("replay"), body: Form({}) },
       },
       async ({ visit, params: { id } }, reply) => {
-        const changed = await refused(visit.api.send("POST", `/v1/webhooks/replays/${id}/${change}`));
+        const changed = await refused(visit.api.replays[change](id));
         if ("error" in changed) {
           const page = await replayPage(visit, id, { error: changed.error });
           return send(reply.code(changed.error.status), visit, page);
@@ -378,9 +369,7 @@ export function registerReplayPages(scope: SignetServer, parts: PortalServices):
       schema: { hide: true, querystring: Closed({ cursor: Type.Optional(Line(256)) }) },
     },
     async ({ visit, query: { cursor } }, reply) => {
-      const after = cursor === undefined ? "" : `&cursor=${encodeURIComponent(cursor)}`;
-      const list = await visit.api.get<ListAnswer<ReplayJob>>(`/v1/webhooks/replays?limit=50${after}`);
-      return parts.send(reply, visit, listPage(list));
+      return parts.send(reply, visit, listPage(await visit.api.replays.list({ limit: 50, cursor }).page()));
     },
   );
   scope.get(

@@ -2,10 +2,9 @@
 import { Type } from "typebox";
 import { Closed } from "#http/common.ts";
 import type { SignetServer } from "#http/types.ts";
-import type { Credential, StoredEvent } from "#lib/client/api-types.ts";
 import { EVENT_TYPE } from "#api/schemas/endpoints.ts";
 import { ID_PATTERN } from "#domain/ids.ts";
-import { type ListAnswer, SEE_OTHER } from "../context.ts";
+import { SEE_OTHER } from "../context.ts";
 import { Line } from "../forms.ts";
 import { html } from "../html.ts";
 import type { PageContent } from "../layout.ts";
@@ -14,28 +13,34 @@ import { refused } from "../problems.ts";
 import { textAgain } from "../typed-again.ts";
 import type { Visit } from "../visit.ts";
 
-/** Pages by the prefix of their ids: the resource of the API, its scope, and the page. */
+/** The API's resources, whose pages have the same names, and their scopes, by the prefix of their ids. */
 const PLACES: Readonly<
-  Record<string, { readonly api: string; readonly scope: string; readonly page: string }>
+  Record<
+    string,
+    {
+      readonly name: "credentials" | "deliveries" | "endpoints" | "events" | "replays";
+      readonly scope: string;
+    }
+  >
 > = {
-  ep: { api: "/v1/webhooks/endpoints", scope: "webhooks:read", page: "/portal/endpoints" },
-  dlv: { api: "/v1/webhooks/deliveries", scope: "webhooks:read", page: "/portal/deliveries" },
-  rpl: { api: "/v1/webhooks/replays", scope: "webhooks:read", page: "/portal/replays" },
-  evt: { api: "/v1/events", scope: "events:read", page: "/portal/events" },
-  crd: { api: "/v1/credentials", scope: "credentials:read", page: "/portal/credentials" },
+  ep: { name: "endpoints", scope: "webhooks:read" },
+  dlv: { name: "deliveries", scope: "webhooks:read" },
+  rpl: { name: "replays", scope: "webhooks:read" },
+  evt: { name: "events", scope: "events:read" },
+  crd: { name: "credentials", scope: "credentials:read" },
 };
 
 /** Searches for text of one form. Returns the path of the page; undefined if there is none. */
 type Search = (visit: Visit, text: string) => Promise<string | undefined>;
 
-async function exists({ api }: Visit, path: string): Promise<boolean> {
-  return "answer" in (await refused(api.get(path)));
+async function exists(reading: Promise<unknown>): Promise<boolean> {
+  return "answer" in (await refused(reading));
 }
 
 const byId: Search = async (visit, text) => {
   const place = new RegExp(ID_PATTERN).test(text) ? PLACES[text.slice(0, text.indexOf("_"))] : undefined;
-  return place !== undefined && visit.can(place.scope) && (await exists(visit, `${place.api}/${text}`))
-    ? `${place.page}/${text}`
+  return place !== undefined && visit.can(place.scope) && (await exists(visit.api[place.name].get(text)))
+    ? `/portal/${place.name}/${text}`
     : undefined;
 };
 
@@ -43,7 +48,7 @@ const byClientId: Search = async (visit, text) => {
   if (!text.startsWith("cl_") || !visit.can("credentials:read")) {
     return undefined;
   }
-  const { data } = await visit.api.get<ListAnswer<Credential>>("/v1/credentials?limit=100");
+  const { data } = await visit.api.credentials.list({ limit: 100 }).page();
   const found = data.find(({ client_id: client }) => client === text);
   return found && `/portal/credentials/${found.id}`;
 };
@@ -51,7 +56,7 @@ const byClientId: Search = async (visit, text) => {
 const byType: Search = async (visit, text) =>
   visit.can("webhooks:read") &&
   new RegExp(EVENT_TYPE).test(text) &&
-  (await exists(visit, `/v1/webhooks/event-types/${text}`))
+  (await exists(visit.api.eventTypes.get(text)))
     ? `/portal/event-types/${text}`
     : undefined;
 
@@ -59,9 +64,7 @@ const byOwnId: Search = async (visit, text) => {
   if (!visit.can("events:read")) {
     return undefined;
   }
-  const asked = await refused(
-    visit.api.get<ListAnswer<StoredEvent>>(`/v1/events?limit=1&id=${encodeURIComponent(text)}`),
-  );
+  const asked = await refused(visit.api.events.list({ limit: 1, id: text }).page());
   const [event] = "answer" in asked ? asked.answer.data : [];
   return event && `/portal/events?id=${encodeURIComponent(text)}`;
 };

@@ -1,14 +1,12 @@
 /** Sends a test event to one endpoint: a fixed event, or a custom event that starts from an example of its type. */
 import { isReservedType } from "#domain/own-event-types.ts";
 import { Type } from "typebox";
-import { JsonText } from "#api/in-process.ts";
-import { spliceMember } from "#http/raw-json.ts";
 import { Closed, IdParams, OneOf } from "#http/common.ts";
 import { EVENT_TYPE } from "#api/schemas/endpoints.ts";
 import type { SignetServer } from "#http/types.ts";
-import type { Delivery, EventType } from "#lib/client/api-types.ts";
+import type { EventType, TestEvent } from "#lib/client/api-types.ts";
 import { type SignetError, validationFailed } from "#domain/errors.ts";
-import { type ListAnswer, SEE_OTHER } from "../context.ts";
+import { SEE_OTHER } from "../context.ts";
 import { areaField, lineField } from "../fields.ts";
 import { Form, Line } from "../forms.ts";
 import { html } from "../html.ts";
@@ -19,7 +17,7 @@ import { fieldErrors, refused } from "../problems.ts";
 import type { Visit } from "../visit.ts";
 import { DELIVERIES } from "./delivery-parts.ts";
 import { endpointPage } from "./endpoint/endpoint.ts";
-import { endpointFact, ENDPOINTS, getEndpoint } from "./endpoint/endpoint-parts.ts";
+import { endpointFact, ENDPOINTS } from "./endpoint/endpoint-parts.ts";
 import { jsonMember } from "./endpoint/endpoint-settings.ts";
 
 const WRITING = { portal: ["webhooks:read", "webhooks:write"] };
@@ -39,7 +37,7 @@ interface EventFields {
 const pretty = (value: unknown): string => JSON.stringify(value, undefined, 2);
 
 async function catalogue({ api }: Visit): Promise<readonly EventType[]> {
-  return (await api.get<ListAnswer<EventType>>(`/v1/webhooks/event-types?limit=${OFFERED}`)).data;
+  return (await api.eventTypes.list({ limit: OFFERED }).page()).data;
 }
 
 /** Returns the catalogue's example for a type, or an empty object. */
@@ -48,9 +46,7 @@ async function exampleOf({ api }: Visit, type: string): Promise<string> {
     return pretty(TEST_DATA);
   }
   // Never put an invalid type name into a path.
-  const asked = new RegExp(EVENT_TYPE).test(type)
-    ? await refused(api.get<EventType>(`/v1/webhooks/event-types/${type}`))
-    : undefined;
+  const asked = new RegExp(EVENT_TYPE).test(type) ? await refused(api.eventTypes.get(type)) : undefined;
   const [example] = asked !== undefined && "answer" in asked ? asked.answer.examples : [];
   return example === undefined ? "{}" : pretty(example);
 }
@@ -60,7 +56,7 @@ async function eventPage(
   id: string,
   { fields, error }: { readonly fields?: EventFields; readonly error?: SignetError },
 ): Promise<PageContent> {
-  const [endpoint, types] = await Promise.all([getEndpoint(visit, id), catalogue(visit)]);
+  const [endpoint, types] = await Promise.all([visit.api.endpoints.get(id), catalogue(visit)]);
   // Prefer a type that the endpoint subscribes to and that has an example.
   const takes = (name: string): boolean => endpoint.events.includes("*") || endpoint.events.includes(name);
   const sendable = (name: string): boolean => name !== "*" && !isReservedType(name);
@@ -112,12 +108,12 @@ async function eventPage(
 }
 
 /** @throws SignetError VALIDATION_FAILED if the data is not JSON */
-function eventBody({ type, data }: EventFields): JsonText {
+function eventBody({ type, data }: EventFields): TestEvent {
   const { json, problem } = jsonMember("data", data);
-  if (problem !== undefined || data.trim() === "") {
+  if (json === null || problem !== undefined) {
     throw validationFailed([problem ?? { pointer: "/data", code: "json", detail: "is not JSON" }]);
   }
-  return new JsonText(spliceMember(JSON.stringify({ type: type.trim() }), "data", json));
+  return { type: type.trim(), data: json };
 }
 
 /** Registers the button that sends the fixed test event. */
@@ -126,9 +122,7 @@ function registerGreeting(scope: SignetServer, { send }: PortalServices): void {
     "/endpoints/:id/test",
     { config: WRITING, schema: { hide: true, params: IdParams("endpoint"), body: Form({}) } },
     async ({ visit, params: { id }, body: { once } }, reply) => {
-      const sent = await refused(
-        visit.api.send<Delivery>("POST", `/v1/webhooks/endpoints/${id}/test`, undefined, once),
-      );
+      const sent = await refused(visit.apiFor({ once }).endpoints.test(id));
       if ("error" in sent) {
         const page = await endpointPage(visit, id, { error: sent.error });
         return send(reply.code(sent.error.status), visit, page);
@@ -166,9 +160,8 @@ export function registerTestEventPages(scope: SignetServer, parts: PortalService
         const fields = { type, data: await exampleOf(visit, type.trim()) };
         return send(reply, visit, await eventPage(visit, id, { fields }));
       }
-      const path = `/v1/webhooks/endpoints/${id}/test`;
       const sent = await refused(
-        (async () => await visit.api.send<Delivery>("POST", path, eventBody({ type, data }), once))(),
+        (async () => await visit.apiFor({ once }).endpoints.test(id, eventBody({ type, data })))(),
       );
       if ("error" in sent) {
         const page = await eventPage(visit, id, { fields: { type, data }, error: sent.error });

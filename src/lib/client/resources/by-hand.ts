@@ -24,6 +24,20 @@ export function deadLettersExport(
   return new DeadLetterExport(transport, filter);
 }
 
+/** Returns the entries, checkpoints and proofs of the API. */
+export function proofSource(transport: Transport, { signal }: CallOptions = {}) {
+  const read = async <T>(path: string, query: Readonly<Record<string, number>> = {}): Promise<T> =>
+    await transport.call<T>({ method: "GET", path: `/v1/compliance/${path}`, query, signal });
+  return {
+    entry: async (idx: number) => await read<ComplianceEntryDetails>(`entries/${idx}`),
+    checkpoint: async () => await read<ComplianceCheckpoint>("checkpoint"),
+    inclusion: async (idx: number, size: number) =>
+      await read<InclusionAnswer>("proof/inclusion", { idx, size }),
+    consistency: async (from: number, to: number) =>
+      await read<ConsistencyAnswer>("proof/consistency", { from, to }),
+  };
+}
+
 /**
  * @throws NoteError, ComplianceProofError; SignetApiError NOT_FOUND, or INVALID_REQUEST for an entry that is younger
  *   than the newest checkpoint (a minute at most)
@@ -33,16 +47,5 @@ export async function complianceVerify(
   index: number,
   { signal, ...options }: VerifyEntryOptions & CallOptions,
 ): Promise<VerifiedEntry> {
-  const read = async <T>(path: string, query: Readonly<Record<string, number>> = {}): Promise<T> =>
-    await transport.call<T>({ method: "GET", path: `/v1/compliance/${path}`, query, signal });
-  return await verifyEntry(
-    {
-      entry: async (idx) => await read<ComplianceEntryDetails>(`entries/${idx}`),
-      checkpoint: async () => await read<ComplianceCheckpoint>("checkpoint"),
-      inclusion: async (idx, size) => await read<InclusionAnswer>("proof/inclusion", { idx, size }),
-      consistency: async (from, to) => await read<ConsistencyAnswer>("proof/consistency", { from, to }),
-    },
-    index,
-    { ...options, crypto: NODE_CRYPTO },
-  );
+  return await verifyEntry(proofSource(transport, { signal }), index, { ...options, crypto: NODE_CRYPTO });
 }

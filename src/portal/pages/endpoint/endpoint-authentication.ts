@@ -1,7 +1,7 @@
 /** Form fields for an endpoint's authentication to the receiver. Secrets are write-only. */
 import { Type } from "typebox";
 import { OneOf } from "#http/common.ts";
-import type { Authentication } from "#lib/client/api-types.ts";
+import type { Authentication, NewAuthentication } from "#lib/client/api-types.ts";
 import { type FieldProblem, type SignetError, validationFailed } from "#domain/errors.ts";
 import { areaField, lineField } from "#portal/fields.ts";
 import { Line } from "#portal/forms.ts";
@@ -22,7 +22,11 @@ const KINDS = {
     scope: "auth_scope",
   },
   client_certificate: { certificate: "auth_certificate", private_key: "auth_private_key" },
-} as const;
+} as const satisfies {
+  readonly [Type in NewAuthentication["type"]]: Readonly<
+    Record<Exclude<keyof Extract<NewAuthentication, { type: Type }>, "type">, string>
+  >;
+};
 
 type Kind = keyof typeof KINDS;
 type Choice = Kind | "keep" | "none";
@@ -66,22 +70,20 @@ export function authenticationProblem(fields: AuthenticationFields): FieldProble
  * Converts the fields to the API's member: undefined for no change, null for no authentication. A private key among the
  * certificates is not sent: the API rejects the text in its place.
  */
-export function authenticationBody(
-  fields: AuthenticationFields,
-): Readonly<Record<string, string>> | string | null | undefined {
+export function authenticationBody(fields: AuthenticationFields): NewAuthentication | null | undefined {
   const { authentication: choice } = fields;
   if (!isKind(choice)) {
     return choice === "none" ? null : undefined;
   }
   if (authenticationProblem(fields) !== undefined) {
-    return "withheld";
+    return "withheld" as unknown as NewAuthentication;
   }
   const members = Object.entries<FieldName>(KINDS[choice]).map(
     ([member, field]) => [member, (fields[field] ?? "").trim()] as const,
   );
   // Omit an empty scope; the API reports other missing members.
   const given = members.filter(([member, value]) => member !== "scope" || value !== "");
-  return { type: choice, ...Object.fromEntries(given) };
+  return { type: choice, ...Object.fromEntries(given) } as NewAuthentication;
 }
 
 /** Maps the API's errors to the form fields of the chosen kind. */

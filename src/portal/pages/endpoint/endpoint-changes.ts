@@ -3,6 +3,7 @@ import type { FastifyReply, FastifyRequest } from "fastify";
 import { IdParams } from "#http/common.ts";
 import type { SignetServer } from "#http/types.ts";
 import type { Endpoint, RotatedEndpointSecret } from "#lib/client/api-types.ts";
+import type { Endpoints } from "#lib/client/resources/endpoints.ts";
 import { validationFailed } from "#domain/errors.ts";
 import { SEE_OTHER } from "#portal/context.ts";
 import type { PortalServices } from "#portal/page-parts.ts";
@@ -12,7 +13,7 @@ import type { PageContent } from "#portal/layout.ts";
 import { refused } from "#portal/problems.ts";
 import { type Done, endpointPage } from "./endpoint.ts";
 import { EndpointForm, endpointFormPage, sendEndpoint } from "./endpoint-form.ts";
-import { ENDPOINTS, getEndpoint } from "./endpoint-parts.ts";
+import { ENDPOINTS } from "./endpoint-parts.ts";
 import { registerEndpointSigning, ROTATION_FIELDS } from "./endpoint-signing.ts";
 import { readEndpoint, settingsOf } from "./endpoint-settings.ts";
 import { receiverSection } from "./receiver-code.ts";
@@ -20,23 +21,25 @@ import { receiverSection } from "./receiver-code.ts";
 const WRITING = { portal: ["webhooks:read", "webhooks:write"] };
 const PARAMS = IdParams("endpoint");
 
-/** Buttons: the form's path, the API's path below the endpoint, and the notice afterwards. */
-const STEPS: readonly { readonly form: string; readonly api: string; readonly done: Done }[] = [
-  { form: "verify", api: "verify", done: "pinged" },
-  { form: "enable", api: "enable", done: "enabled" },
-  { form: "disable", api: "disable", done: "disabled" },
-  { form: "secret/activate", api: "secret/activate", done: "activated" },
+/** Buttons: the form's path, the call of the API, and the notice afterwards. */
+const STEPS: readonly {
+  readonly form: string;
+  readonly take: (endpoints: Endpoints, id: string) => Promise<unknown>;
+  readonly done: Done;
+}[] = [
+  { form: "verify", take: async (endpoints, id) => await endpoints.verify(id), done: "pinged" },
+  { form: "enable", take: async (endpoints, id) => await endpoints.enable(id), done: "enabled" },
+  { form: "disable", take: async (endpoints, id) => await endpoints.disable(id), done: "disabled" },
+  { form: "secret/activate", take: async ({ secrets }, id) => await secrets.activate(id), done: "activated" },
 ];
 
 function registerSteps(scope: SignetServer, { send }: PortalServices): void {
-  for (const { form, api, done } of STEPS) {
+  for (const { form, take, done } of STEPS) {
     scope.post(
       `/endpoints/:id/${form}`,
       { config: WRITING, schema: { hide: true, params: PARAMS, body: Form({}) } },
       async ({ visit, params: { id }, body: { once } }, reply) => {
-        const taken = await refused(
-          visit.api.send("POST", `/v1/webhooks/endpoints/${id}/${api}`, undefined, once),
-        );
+        const taken = await refused(take(visit.apiFor({ once }).endpoints, id));
         if ("error" in taken) {
           const page = await endpointPage(visit, id, { error: taken.error });
           return send(reply.code(taken.error.status), visit, page);
@@ -70,14 +73,13 @@ function registerRotation(scope: SignetServer, { send }: PortalServices): void {
     "/endpoints/:id/secret/rotate",
     { config: WRITING, schema: { hide: true, params: PARAMS, body: Form(ROTATION_FIELDS) } },
     async ({ visit, params: { id }, body: { once, overlap } }, reply) => {
-      const path = `/v1/webhooks/endpoints/${id}/secret/rotate`;
       const choice = overlap === undefined ? {} : { overlap_seconds: Number(overlap) };
-      const rotated = await refused(visit.api.send<RotatedEndpointSecret>("POST", path, choice, once));
+      const rotated = await refused(visit.apiFor({ once }).endpoints.secrets.rotate(id, choice));
       if ("error" in rotated) {
         const page = await endpointPage(visit, id, { error: rotated.error });
         return send(reply.code(rotated.error.status), visit, page);
       }
-      return send(reply, visit, rotatedPage(await getEndpoint(visit, id), rotated.answer));
+      return send(reply, visit, rotatedPage(await visit.api.endpoints.get(id), rotated.answer));
     },
   );
 }
@@ -103,7 +105,7 @@ function registerEditing(scope: SignetServer, { send, urlProblem }: PortalServic
       const saved = await sendEndpoint(
         values,
         { isNew: false, urlProblem },
-        async (sent) => await visit.api.send("PATCH", `/v1/webhooks/endpoints/${id}`, sent),
+        async (sent) => await visit.api.endpoints.update(id, sent),
       );
       if ("error" in saved) {
         const page = await endpointFormPage(visit, { id, values, error: saved.error });
@@ -129,7 +131,7 @@ async function deleteEndpoint(
     ]);
     return send(reply.code(error.status), visit, await endpointPage(visit, params.id, { error }));
   }
-  await visit.api.send("DELETE", `/v1/webhooks/endpoints/${params.id}`);
+  await visit.api.endpoints.delete(params.id);
   return await reply.redirect(`${ENDPOINTS}?done=deleted`, SEE_OTHER);
 }
 

@@ -2,7 +2,6 @@
 import { IdParams } from "#http/common.ts";
 import type { SignetServer } from "#http/types.ts";
 import type { Delivery, Endpoint } from "#lib/client/api-types.ts";
-import type { ListAnswer } from "#portal/context.ts";
 import { filteredPath } from "#portal/filters.ts";
 import { html, type Html } from "#portal/html.ts";
 import type { PageContent } from "#portal/layout.ts";
@@ -11,14 +10,13 @@ import { facts, table, timeAgo } from "#portal/parts.ts";
 import type { Visit } from "#portal/visit.ts";
 import { hourCharts } from "../charts.ts";
 import { DEAD_LETTERS, DELIVERIES, deliveryBadge, lastAnswer } from "../delivery-parts.ts";
-import { endpointFact, ENDPOINTS, getEndpoint, missingPath, recoverPath } from "./endpoint-parts.ts";
+import { endpointFact, ENDPOINTS, missingPath, recoverPath } from "./endpoint-parts.ts";
 
 const SHOWN = 5;
 
 /** Returns the newest deliveries of an endpoint. */
 export async function newestDeliveries({ api }: Visit, id: string): Promise<readonly Delivery[]> {
-  const path = `/v1/webhooks/deliveries?endpoint_id=${id}&limit=${SHOWN}`;
-  return (await api.get<ListAnswer<Delivery>>(path)).data;
+  return (await api.deliveries.list({ endpoint_id: id, limit: SHOWN }).page()).data;
 }
 
 export function deliveriesSection(visit: Visit, { id, state }: Endpoint, newest: readonly Delivery[]): Html {
@@ -60,7 +58,7 @@ export function deliveriesSection(visit: Visit, { id, state }: Endpoint, newest:
 
 /** Renders the charts of one endpoint on a separate page, which keeps the endpoint's page small. */
 async function hoursPage(visit: Visit, id: string): Promise<PageContent> {
-  const [endpoint, charts] = await Promise.all([getEndpoint(visit, id), hourCharts(visit, id)]);
+  const [endpoint, charts] = await Promise.all([visit.api.endpoints.get(id), hourCharts(visit, id)]);
   return {
     title: "Activity",
     place: ENDPOINTS,

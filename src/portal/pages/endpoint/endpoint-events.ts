@@ -1,9 +1,7 @@
 /** The event types of an endpoint's form: a tree of the catalogue's types, and lines for all others. */
 import { Type } from "typebox";
 import { EVENT_TYPE } from "#api/schemas/endpoints.ts";
-import type { EventType } from "#lib/client/api-types.ts";
 import type { FieldProblem } from "#domain/errors.ts";
-import type { ListAnswer } from "#portal/context.ts";
 import { areaField } from "#portal/fields.ts";
 import { Line } from "#portal/forms.ts";
 import { html, type Html, type Part } from "#portal/html.ts";
@@ -43,8 +41,7 @@ export interface OfferedType {
 
 /** Returns the types of the catalogue in alphabetical order, without archived ones. */
 export async function offeredTypes({ api }: Visit): Promise<readonly OfferedType[]> {
-  const path = `/v1/webhooks/event-types?limit=${OFFERED_MAX}`;
-  const { data } = await api.get<ListAnswer<EventType>>(path);
+  const { data } = await api.eventTypes.list({ limit: OFFERED_MAX }).page();
   let length = 0;
   return data
     .filter(({ archived_at: archived }) => archived === null)

@@ -1,6 +1,5 @@
 /** The form of an endpoint's settings, and its page. */
-import type { JsonText } from "#api/in-process.ts";
-import type { Authentication } from "#lib/client/api-types.ts";
+import type { Authentication, NewEndpoint } from "#lib/client/api-types.ts";
 import { type FieldProblem, type SignetError, validationFailed } from "#domain/errors.ts";
 import type { PortalOptions } from "#portal/context.ts";
 import { lineField } from "#portal/fields.ts";
@@ -28,7 +27,7 @@ import {
   offeredTypes,
   type OfferedType,
 } from "./endpoint-events.ts";
-import { ENDPOINTS, getEndpoint } from "./endpoint-parts.ts";
+import { ENDPOINTS } from "./endpoint-parts.ts";
 import {
   hasCollapsed,
   settingsAgain,
@@ -54,16 +53,16 @@ export const EndpointForm = Form({
  * Converts a form to the API's body. A malformed field adds a problem and is sent as text, which the API rejects: its
  * answer then has the problems of the other fields.
  */
-function endpointBody(fields: EndpointFields, isNew: boolean, problems: FieldProblem[]): JsonText {
+function endpointBody(fields: EndpointFields, isNew: boolean, problems: FieldProblem[]): NewEndpoint {
   const typed = [authenticationProblem(fields), eventsProblem(fields)];
   problems.push(...typed.filter((problem) => problem !== undefined));
   const authentication = authenticationBody(fields);
-  const body = {
+  return {
     url: fields.url.trim(),
     events: eventsOf(fields),
     ...(authentication === undefined ? {} : { authentication }),
+    ...settingsBody(fields, { isNew, problems }),
   };
-  return settingsBody(fields, body, { isNew, problems });
 }
 
 const memberOf = ({ pointer }: FieldProblem): string => pointer.split("/")[1] ?? "";
@@ -98,7 +97,7 @@ function allProblems(
 export async function sendEndpoint<Answer>(
   fields: EndpointFields,
   { isNew, urlProblem }: { readonly isNew: boolean; readonly urlProblem: PortalOptions["urlProblem"] },
-  send: (body: JsonText) => Promise<Answer>,
+  send: (body: NewEndpoint) => Promise<Answer>,
 ): Promise<{ readonly answer: Answer } | { readonly error: SignetError }> {
   const problems: FieldProblem[] = [];
   const sent = await refused(send(endpointBody(fields, isNew, problems)));
@@ -144,7 +143,7 @@ function endpointFields(form: FilledForm): Part {
 }
 
 async function authenticationOf(visit: Visit, id: string): Promise<Authentication | null> {
-  return (await getEndpoint(visit, id)).authentication;
+  return (await visit.api.endpoints.get(id)).authentication;
 }
 
 /**

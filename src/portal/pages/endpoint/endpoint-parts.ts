@@ -4,14 +4,8 @@ import type { Endpoint } from "#lib/client/api-types.ts";
 import { html, type Part } from "#portal/html.ts";
 import { moment, shownBadge } from "#portal/parts.ts";
 import { answerText } from "../delivery-parts.ts";
-import type { Visit } from "#portal/visit.ts";
 
 export const ENDPOINTS = "/portal/endpoints";
-
-/** Gets an endpoint from the API. @throws SignetError NOT_FOUND */
-export async function getEndpoint({ api }: Pick<Visit, "api">, id: string): Promise<Endpoint> {
-  return await api.get<Endpoint>(`/v1/webhooks/endpoints/${id}`);
-}
 
 /** Returns what is wrong with an active endpoint; undefined if nothing is, or is known. */
 export function illness({

@@ -1,9 +1,8 @@
 /** Form fields and facts for the settings of an endpoint that have a field in domain/endpoint-settings.ts. */
 import { Type } from "typebox";
-import { JsonText } from "#api/in-process.ts";
-import { spliceMember } from "#http/raw-json.ts";
-import { createStrictJsonParser, type RawJson } from "#http/strict-json.ts";
-import type { Endpoint } from "#lib/client/api-types.ts";
+import { createStrictJsonParser, type RawJson as RawMember } from "#http/strict-json.ts";
+import type { Endpoint, NewEndpoint } from "#lib/client/api-types.ts";
+import { RawJson } from "#lib/client/raw-json.ts";
 import { ENDPOINT_SETTINGS } from "#domain/endpoint-settings.ts";
 import type { FieldProblem } from "#domain/errors.ts";
 import { areaField, lineField } from "#portal/fields.ts";
@@ -58,29 +57,28 @@ export function hasCollapsed(fields: SettingsFields, errors: FieldErrors): boole
   );
 }
 
-/** JSON that no field accepts, sent in place of a malformed value. */
-const MALFORMED = JSON.stringify("malformed");
+/** A text that no field accepts, sent in place of a malformed value. */
+const MALFORMED = "malformed";
 
 const isEmpty = (text: string): boolean => text.trim() === "";
 
-/** Returns a field's JSON text, `null` for an empty field, and a problem if the text is not JSON. */
+/** Returns a field's JSON, null for an empty field, or a problem if the text is not JSON. */
 export function jsonMember(
   name: string,
   text: string,
-): { readonly json: string; readonly problem?: FieldProblem } {
+): { readonly json: RawJson | null; readonly problem?: FieldProblem } {
   if (isEmpty(text)) {
-    return { json: "null" };
+    return { json: null };
   }
   try {
-    JSON.parse(text);
-    return { json: text };
+    return { json: new RawJson(text) };
   } catch {
-    return { json: MALFORMED, problem: { pointer: `/${name}`, code: "json", detail: "is not JSON" } };
+    return { json: null, problem: { pointer: `/${name}`, code: "json", detail: "is not JSON" } };
   }
 }
 
-/** Returns the JSON of lines of the form `Name: value`. Adds problems if lines are malformed. */
-function headersJson(text: string, problems: FieldProblem[]): string {
+/** Returns the headers of lines of the form `Name: value`. Adds problems if lines are malformed. */
+function headersOf(text: string, problems: FieldProblem[]): object | string | null {
   const before = problems.length;
   const headers = new Map<string, string>();
   for (const [index, line] of text.split(/\r?\n/).entries()) {
@@ -103,58 +101,55 @@ function headersJson(text: string, problems: FieldProblem[]): string {
   if (problems.length > before) {
     return MALFORMED;
   }
-  return JSON.stringify(headers.size === 0 ? null : Object.fromEntries(headers));
+  return headers.size === 0 ? null : Object.fromEntries(headers);
 }
 
 /** Parses a whole number; returns null for an empty field, and other text unchanged, so that the API rejects it. */
-export function numberMember(text: string): number | string | null {
+export function numberMember(text: string): number | null {
   const number = text.trim();
   if (number === "") {
     return null;
   }
-  return /^\d{1,9}$/.test(number) ? Number(number) : number;
+  return /^\d{1,9}$/.test(number) ? Number(number) : (number as unknown as number);
 }
 
-/** Returns the JSON of a typed value. Adds a problem if the value is malformed. */
-function jsonOf({ wire, kind }: FieldSetting, text: string, problems: FieldProblem[]): string {
+/** Returns the member of a typed value. Adds a problem if the value is malformed. */
+function memberOf({ wire, kind }: FieldSetting, text: string, problems: FieldProblem[]): unknown {
   switch (kind) {
     case "object": {
       const { json, problem } = jsonMember(wire, text);
       problems.push(...(problem === undefined ? [] : [problem]));
-      return json;
+      return problem === undefined ? json : MALFORMED;
     }
     case "headers":
-      return headersJson(text, problems);
+      return headersOf(text, problems);
     case "number":
-      return JSON.stringify(numberMember(text));
+      return numberMember(text);
     case "flag":
-      return JSON.stringify(text === "yes");
+      return text === "yes";
     case "text":
     default:
-      return JSON.stringify(isEmpty(text) ? null : text.trim());
+      return isEmpty(text) ? null : text.trim();
   }
 }
 
 /**
- * Adds the settings to the API's body. Metadata and filter are sent as typed, so that their numbers stay exact.
+ * Returns the settings for the API's body. Metadata and filter are sent as typed, so that their numbers stay exact.
  *
- * @param body the other members
  * @param form.isNew true for a new endpoint, which has no metadata to remove
  * @param form.problems receives a problem for each malformed field, which the API then rejects as well
  */
 export function settingsBody(
   fields: SettingsFields,
-  body: Readonly<Record<string, unknown>>,
   { isNew, problems }: { readonly isNew: boolean; readonly problems: FieldProblem[] },
-): JsonText {
+): Partial<NewEndpoint> {
   const members = FIELDS.flatMap((setting) => {
     const text = fields[setting.wire];
-    return text === undefined ? [] : [{ ...setting, json: jsonOf(setting, text, problems) }];
+    const member = text === undefined ? undefined : memberOf(setting, text, problems);
+    const isAbsent = member === undefined || (isNew && setting.kind === "object" && member === null);
+    return isAbsent ? [] : [[setting.wire, member] as const];
   });
-  const text = members
-    .filter(({ kind, json }) => !(isNew && kind === "object" && json === "null"))
-    .reduce((whole, { wire, json }) => spliceMember(whole, wire, json), JSON.stringify(body));
-  return new JsonText(text);
+  return Object.fromEntries(members);
 }
 
 const parseEndpoint = createStrictJsonParser({
@@ -164,12 +159,11 @@ const parseEndpoint = createStrictJsonParser({
 
 /** Gets an endpoint and its metadata as the tenant wrote it; null if there is none. */
 export async function readEndpoint(
-  { api }: Visit,
+  { api, textOf }: Visit,
   id: string,
 ): Promise<{ readonly endpoint: Endpoint; readonly metadata: string | null }> {
-  const text = await api.text(`/v1/webhooks/endpoints/${id}`);
-  const { metadata } = parseEndpoint(Buffer.from(text)) as { readonly metadata: RawJson };
-  const endpoint = JSON.parse(text) as Endpoint;
+  const endpoint = await api.endpoints.get(id);
+  const { metadata } = parseEndpoint(Buffer.from(textOf(endpoint))) as { readonly metadata: RawMember };
   return { endpoint, metadata: metadata.kind === "null" ? null : metadata.text };
 }
 

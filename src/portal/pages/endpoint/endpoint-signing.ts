@@ -1,8 +1,6 @@
 /** An endpoint's signatures and automatic rotation: facts and form. */
 import { Type } from "typebox";
 import { IdParams, OneOf } from "#http/common.ts";
-import { JsonText } from "#api/in-process.ts";
-import { spliceMember } from "#http/raw-json.ts";
 import type { SignetServer } from "#http/types.ts";
 import type { EndpointSecretVersions } from "#lib/client/api-types.ts";
 import type { SecretSettings } from "#lib/client/resources/types.ts";
@@ -93,18 +91,17 @@ export function rotationForm(visit: Visit, action: string, { data }: EndpointSec
 }
 
 /** @throws SignetError VALIDATION_FAILED if a field is malformed, or for a private key, which is not sent anywhere */
-function signingBody({ signing, rotation_days: days, recipient }: SigningFields): JsonText {
+function signingBody({ signing, rotation_days: days, recipient }: SigningFields): SecretSettings {
   if (isPrivateKey(recipient)) {
     const detail =
       "is a private key, which only you may have: enter only the public part. The key was not stored";
     throw validationFailed([{ pointer: "/recipient", code: "private_key", detail }]);
   }
-  const text = JSON.stringify({ signing, rotation_days: numberMember(days) });
   const { json, problem } = jsonMember("recipient", recipient);
   if (problem !== undefined) {
     throw validationFailed([problem]);
   }
-  return new JsonText(spliceMember(text, "recipient", json));
+  return { signing, rotation_days: numberMember(days), recipient: json };
 }
 
 function signingPage(visit: Visit, id: string, values: SigningFields, error?: SignetError): PageContent {
@@ -167,9 +164,7 @@ export function registerEndpointSigning(scope: SignetServer, { send }: PortalSer
     "/endpoints/:id/signing",
     { config: WRITING, schema: { hide: true, params } },
     async ({ visit, params: { id } }, reply) => {
-      const { signing, rotation_days, recipient } = await visit.api.get<EndpointSecretVersions>(
-        `/v1/webhooks/endpoints/${id}/secret`,
-      );
+      const { signing, rotation_days, recipient } = await visit.api.endpoints.secrets.list(id);
       const values = {
         signing,
         rotation_days: rotation_days === null ? "" : String(rotation_days),
@@ -182,8 +177,9 @@ export function registerEndpointSigning(scope: SignetServer, { send }: PortalSer
     "/endpoints/:id/signing",
     { config: WRITING, schema: { hide: true, params, body: SigningForm } },
     async ({ visit, params: { id }, body }, reply) => {
-      const path = `/v1/webhooks/endpoints/${id}/secret`;
-      const saved = await refused((async () => await visit.api.send("PATCH", path, signingBody(body)))());
+      const saved = await refused(
+        (async () => await visit.api.endpoints.secrets.update(id, signingBody(body)))(),
+      );
       if ("error" in saved) {
         const values = { ...body, recipient: publicKeyAgain(body.recipient) };
         const page = signingPage(visit, id, values, saved.error);

@@ -255,7 +255,7 @@ export async function endpointPage(
 ): Promise<PageContent> {
   const [{ endpoint, metadata }, secrets, deliveries, grade] = await Promise.all([
     readEndpoint(visit, id),
-    visit.api.get<EndpointSecretVersions>(`/v1/webhooks/endpoints/${id}/secret`),
+    visit.api.endpoints.secrets.list(id),
     newestDeliveries(visit, id),
     newestGrade(visit, id),
   ]);
