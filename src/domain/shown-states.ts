@@ -1,37 +1,46 @@
-/** States and failures of deliveries and endpoints as people read them: in the portal, on terminals, in explanations. */
-import type { AttemptError, DeliveryState } from "./delivery.ts";
-import type { ShownHealth } from "./endpoint-health.ts";
-import type { ENDPOINT_STATES } from "./endpoint-state.ts";
+/** States of objects and failures of attempts as people read them: in the portal, on terminals, in explanations. */
+import type { AttemptError } from "./delivery.ts";
 
-/** `good`: as wanted; `wait`: goes on by itself; `bad`: needs somebody; `idle`: ended, or not known. */
+/** `good`: as wanted; `wait`: goes on, or is on hold; `bad`: needs somebody; `idle`: ended, or not known. */
 export type Tone = "bad" | "good" | "idle" | "wait";
 
-export interface Shown {
+interface Shown {
   readonly tone: Tone;
   readonly words: string;
 }
 
-export const SHOWN_DELIVERIES: Readonly<Record<DeliveryState, Shown>> = {
+/** States of every kind of object, by their names in the API. That a job has ended says nothing of its outcome. */
+export const SHOWN_STATES = {
   QUEUED: { tone: "wait", words: "queued" },
   RETRYING: { tone: "wait", words: "retrying" },
   DELIVERED: { tone: "good", words: "delivered" },
   DEAD_LETTERED: { tone: "bad", words: "dead letter" },
   EXPIRED: { tone: "idle", words: "expired" },
   CANCELLED: { tone: "idle", words: "cancelled" },
-};
-
-export const SHOWN_ENDPOINTS: Readonly<Record<(typeof ENDPOINT_STATES)[number], Shown>> = {
   PENDING: { tone: "wait", words: "pending" },
   ACTIVE: { tone: "good", words: "active" },
   DISABLED: { tone: "bad", words: "disabled" },
-};
-
-export const SHOWN_HEALTH: Readonly<Record<ShownHealth, Shown>> = {
   healthy: { tone: "good", words: "healthy" },
   degraded: { tone: "wait", words: "degraded" },
   failing: { tone: "bad", words: "failing" },
   unknown: { tone: "idle", words: "unknown" },
-};
+  NEXT: { tone: "wait", words: "next" },
+  CURRENT: { tone: "good", words: "current" },
+  PREVIOUS: { tone: "idle", words: "previous" },
+  RETIRING: { tone: "wait", words: "retiring" },
+  RETIRED: { tone: "idle", words: "retired" },
+  REVOKED: { tone: "bad", words: "revoked" },
+  WAITING: { tone: "wait", words: "waiting" },
+  RUNNING: { tone: "wait", words: "running" },
+  PAUSED: { tone: "wait", words: "paused" },
+  COMPLETED: { tone: "idle", words: "completed" },
+  DONE: { tone: "idle", words: "sent" },
+  SKIPPED: { tone: "idle", words: "skipped" },
+  FAILED: { tone: "bad", words: "failed" },
+  SUSPENDED: { tone: "wait", words: "suspended" },
+  ENDED: { tone: "idle", words: "ended" },
+  ERASED: { tone: "idle", words: "erased" },
+} as const satisfies Readonly<Record<string, Shown>>;
 
 /** Failures of attempts: in a few words, and as a part of a sentence. */
 export const FAILURES: Readonly<Record<AttemptError, { readonly words: string; readonly sentence: string }>> =

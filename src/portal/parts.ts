@@ -1,5 +1,5 @@
 /** Common parts of pages. */
-import type { Shown, Tone } from "#domain/shown-states.ts";
+import { SHOWN_STATES, type Tone } from "#domain/shown-states.ts";
 import { randomBytes } from "node:crypto";
 import { html, type Html, type Part } from "./html.ts";
 import { prettyJson } from "./pretty-json.ts";
@@ -30,8 +30,9 @@ export function badge(kind: Tone, text: string): Html {
   return html`<span class="badge ${kind}">${text}</span>`;
 }
 
-/** Renders a state of a table of words as a coloured badge. */
-export function shownBadge({ tone, words }: Shown): Html {
+/** Renders a state of the API as a coloured badge. */
+export function stateBadge(state: keyof typeof SHOWN_STATES): Html {
+  const { tone, words } = SHOWN_STATES[state];
   return badge(tone, words);
 }
 

@@ -29,9 +29,9 @@ export const OUTCOMES: readonly Mutant[] = [
   {
     name: "completed-is-green",
     breaks: "That a job has ended says nothing of what it has come to (docs/dead-letters.md)",
-    file: "src/cli/colours.ts",
-    find: '  CURRENT: "good",',
-    replace: '  COMPLETED: "good",\n  CURRENT: "good",',
+    file: "src/domain/shown-states.ts",
+    find: 'COMPLETED: { tone: "idle"',
+    replace: 'COMPLETED: { tone: "good"',
     caughtBy: "test/unit/cli/client.test.ts",
   },
   {

@@ -75,6 +75,14 @@ export const SENT: readonly Mutant[] = [
     caughtBy: "test/integration/api/errors.test.ts",
   },
   {
+    name: "form-sent-twice",
+    breaks: "Submitting a form twice has a single effect (docs/portal.md)",
+    file: "src/portal/visit.ts",
+    find: "idempotencyKey: once",
+    replace: "idempotencyKey: asked.idempotencyKey",
+    caughtBy: "test/unit/portal/visit.test.ts",
+  },
+  {
     name: "page-reordered-by-a-name",
     breaks: "A tenant's text never reorders the text of a page around it (docs/security-model.md)",
     file: "src/portal/html.ts",

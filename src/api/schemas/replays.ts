@@ -130,7 +130,8 @@ export function toReplay(row: ReplayJobRow): Static<typeof ReplayJob> {
   return replayOf({ ...row, listing: row.listing !== null });
 }
 
-const ITEM_STATES = ["WAITING", "DONE", "SKIPPED", "FAILED", "CANCELLED"] as const;
+/** States of a job's items. */
+export const ITEM_STATES = ["WAITING", "DONE", "SKIPPED", "FAILED", "CANCELLED"] as const;
 type ItemState = (typeof ITEM_STATES)[number];
 
 const STATE_OF: Readonly<Record<ReplayResult, ItemState>> = {

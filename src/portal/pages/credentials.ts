@@ -12,7 +12,17 @@ import { lineField } from "../fields.ts";
 import { Form, Line } from "../forms.ts";
 import { html, type Part } from "../html.ts";
 import type { PageContent } from "../layout.ts";
-import { badge, facts, formFields, moment, nextPage, table, timeAgo, typedConfirmation } from "../parts.ts";
+import {
+  badge,
+  facts,
+  formFields,
+  moment,
+  nextPage,
+  stateBadge,
+  table,
+  timeAgo,
+  typedConfirmation,
+} from "../parts.ts";
 import { targetLink } from "../operator/target-pages.ts";
 import { fieldErrors, type FieldErrors, refused } from "../problems.ts";
 import type { Visit } from "../visit.ts";
@@ -23,11 +33,8 @@ import { receiptPart, WAIT_FIELDS, waitField } from "./receipt.ts";
 /** Credentials per page. */
 const LISTED = 50;
 
-function stateBadge({ state, overdue }: Pick<Credential, "state" | "overdue">): Part {
-  if (state === "REVOKED") {
-    return badge("bad", "revoked");
-  }
-  return overdue ? badge("wait", "rotation overdue") : badge("good", "active");
+function credentialBadge({ state, overdue }: Pick<Credential, "state" | "overdue">): Part {
+  return overdue && state === "ACTIVE" ? badge("wait", "rotation overdue") : stateBadge(state);
 }
 
 function listPage(
@@ -47,7 +54,7 @@ function listPage(
           ["Client id", "State", "Name", "Last used", "Created", "Next rotation"],
           data.map((credential) => [
             html`<a class="name" href="${PLACE}/${credential.id}">${credential.client_id}</a>`,
-            stateBadge(credential),
+            credentialBadge(credential),
             credential.name === null ? "–" : html`<span class="break">${credential.name}</span>`,
             timeAgo(credential.last_used_at),
             timeAgo(credential.created_at),
@@ -101,18 +108,10 @@ function leakForm(visit: Visit, errors: FieldErrors): Part {
   </section>`;
 }
 
-const VERSION_STATES = {
-  PENDING: badge("wait", "pending"),
-  ACTIVE: badge("good", "active"),
-  RETIRING: badge("wait", "retiring"),
-  RETIRED: badge("idle", "retired"),
-  REVOKED: badge("bad", "revoked"),
-} as const;
-
 function versionRow(version: SecretVersion): Part[] {
   return [
     String(version.version),
-    VERSION_STATES[version.state],
+    stateBadge(version.state),
     moment(version.issued_at),
     moment(version.last_used_at),
     moment(version.due_at),
@@ -186,7 +185,7 @@ async function credentialPage(
     notice,
     actions: live && targetLink(visit, "credential", credential.id),
     body: html`<section aria-labelledby="about">
-        <h2 id="about">About ${stateBadge(credential)}</h2>
+        <h2 id="about">About ${credentialBadge(credential)}</h2>
         ${facts([
           ["Client id", html`<code>${credential.client_id}</code>`],
           ["Name", credential.name ?? "–"],

@@ -6,13 +6,12 @@ import { apiQuery, filterNotice, filteredPath, isFiltered } from "../filters.ts"
 import { html, type Html, type Part } from "../html.ts";
 import type { PageContent } from "../layout.ts";
 import type { PortalServices } from "../page-parts.ts";
-import { nextPage, table, timeAgo } from "../parts.ts";
+import { nextPage, stateBadge, table, timeAgo } from "../parts.ts";
 import { refused } from "../problems.ts";
 import type { Visit } from "../visit.ts";
 import { registerDeliveryPage } from "./delivery.ts";
 import {
   DELIVERIES,
-  deliveryBadge,
   endpointText,
   endpointUrls,
   filterForm,
@@ -27,7 +26,7 @@ const PAGE = 25;
 function standing(delivery: Delivery): Part {
   const next = delivery.state === "RETRYING" ? delivery.next_attempt_at : null;
   return [
-    deliveryBadge(delivery),
+    stateBadge(delivery.state),
     next !== null && html` <span class="muted until" data-countdown="${next}"></span>`,
   ];
 }

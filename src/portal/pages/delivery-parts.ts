@@ -3,11 +3,11 @@ import { type Static, Type } from "typebox";
 import { Closed } from "#http/common.ts";
 import type { AttemptError, Delivery, DeliveryQuery } from "#lib/client/api-types.ts";
 import { ATTEMPT_ERRORS, DELIVERY_STATES } from "#domain/delivery.ts";
-import { FAILURES, SHOWN_DELIVERIES } from "#domain/shown-states.ts";
+import { FAILURES, SHOWN_STATES } from "#domain/shown-states.ts";
 import { choice, field, type FilterFields, filters, option } from "../filters.ts";
 import { Line } from "../forms.ts";
 import { html, type Html, type Part } from "../html.ts";
-import { moment, shownBadge } from "../parts.ts";
+import { moment } from "../parts.ts";
 import type { Visit } from "../visit.ts";
 
 export const DELIVERIES = "/portal/deliveries";
@@ -45,11 +45,6 @@ export function endpointText(endpoints: ReadonlyMap<string, string>, id: string)
   return endpoints.size < ENDPOINTS_MAX ? html`<span class="muted">Deleted endpoint ${id}</span>` : id;
 }
 
-/** Renders the state as a coloured badge. */
-export function deliveryBadge({ state }: Pick<Delivery, "state">): Html {
-  return shownBadge(SHOWN_DELIVERIES[state]);
-}
-
 /** Returns the text for a class of failures. */
 export function failureText(error: AttemptError): string {
   return FAILURES[error].words;
@@ -75,7 +70,7 @@ export function filterForm(
   { endpoints, states }: { readonly endpoints: ReadonlyMap<string, string>; readonly states: boolean },
 ): Html {
   const { state, endpoint_id: endpointId, event_type: type = "" } = query;
-  const stateOptions = DELIVERY_STATES.map((name) => option(name, SHOWN_DELIVERIES[name].words, state));
+  const stateOptions = DELIVERY_STATES.map((name) => option(name, SHOWN_STATES[name].words, state));
   const label = states ? "Filter deliveries" : "Filter dead letters";
   const failures = ATTEMPT_ERRORS.map((name) => option(name, failureText(name), query.last_error));
   const known = [...endpoints].map(([id, url]) => option(id, url, endpointId));

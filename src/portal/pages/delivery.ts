@@ -10,20 +10,21 @@ import { Form } from "../forms.ts";
 import { html, type Html, type Part } from "../html.ts";
 import type { PageContent } from "../layout.ts";
 import type { PortalServices } from "../page-parts.ts";
-import { badge, buttonForm, dataBlock, facts, moment, shortened, temporalFact } from "../parts.ts";
+import {
+  badge,
+  buttonForm,
+  dataBlock,
+  facts,
+  moment,
+  shortened,
+  stateBadge,
+  temporalFact,
+} from "../parts.ts";
 import { prettyJson } from "../pretty-json.ts";
 import { refused } from "../problems.ts";
 import { workflowUrl } from "#temporal/views.ts";
 import type { Visit } from "../visit.ts";
-import {
-  answerText,
-  countdown,
-  DEAD_LETTERS,
-  DELIVERIES,
-  deliveryBadge,
-  EVENTS,
-  lastAnswer,
-} from "./delivery-parts.ts";
+import { answerText, countdown, DEAD_LETTERS, DELIVERIES, EVENTS, lastAnswer } from "./delivery-parts.ts";
 import { ENDPOINTS } from "./endpoint/endpoint-parts.ts";
 
 const DONE = {
@@ -268,7 +269,7 @@ function body(visit: Visit, shown: Shown): Part {
   const workflow = delivery.workflow_id;
   return html`<div id="delivery" ${polling}>
       <section aria-labelledby="standing">
-        <h2 id="standing">State ${deliveryBadge(delivery)}</h2>
+        <h2 id="standing">State ${stateBadge(delivery.state)}</h2>
         ${facts([
           ...standing(visit, shown),
           ...(workflow === null

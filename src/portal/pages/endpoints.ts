@@ -11,12 +11,12 @@ import type { PageContent } from "../layout.ts";
 import { nextPage } from "../parts.ts";
 import type { Visit } from "../visit.ts";
 import {
+  endpointBadge,
   ENDPOINTS,
   eventsText,
   healthText,
   illness,
   lastHourText,
-  stateBadge,
 } from "./endpoint/endpoint-parts.ts";
 import { registerEndpointChanges } from "./endpoint/endpoint-changes.ts";
 import { EndpointForm, endpointFormPage, sendEndpoint } from "./endpoint/endpoint-form.ts";
@@ -54,7 +54,7 @@ function listPage(visit: Visit, { data, next_cursor: cursor }: Page<Endpoint>): 
                       </p>
                       ${illness(endpoint) !== undefined && html`<p>${healthText(endpoint)}</p>`}
                     </div>
-                    ${stateBadge(endpoint)}
+                    ${endpointBadge(endpoint)}
                   </li>`,
               )}
             </ul>

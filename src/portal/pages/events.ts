@@ -17,17 +17,10 @@ import { Line } from "../forms.ts";
 import { html, type Html, type Part } from "../html.ts";
 import type { PageContent } from "../layout.ts";
 import type { PortalServices } from "../page-parts.ts";
-import { badge, dataBlock, facts, moment, nextPage, table, timeAgo } from "../parts.ts";
+import { badge, dataBlock, facts, moment, nextPage, stateBadge, table, timeAgo } from "../parts.ts";
 import { refused } from "../problems.ts";
 import type { Visit } from "../visit.ts";
-import {
-  DELIVERIES,
-  deliveryBadge,
-  endpointText,
-  endpointUrls,
-  EVENTS,
-  lastAnswer,
-} from "./delivery-parts.ts";
+import { DELIVERIES, endpointText, endpointUrls, EVENTS, lastAnswer } from "./delivery-parts.ts";
 
 const READING = { portal: ["events:read"] };
 /** Rows per page, so that a page with all its files stays below 100 KB. */
@@ -106,7 +99,7 @@ async function deliveriesSection(visit: Visit, { id, deliveries }: StoredEvent):
     html`<a class="break" href="${DELIVERIES}/${delivery.id}"
       >${endpointText(endpoints, delivery.endpoint_id)}</a
     >`,
-    deliveryBadge(delivery),
+    stateBadge(delivery.state),
     String(delivery.attempt_count),
     lastAnswer(delivery),
   ]);

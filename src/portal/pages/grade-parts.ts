@@ -2,7 +2,7 @@
 import type { Grade, GradeCheck, GradeFinding, GradeReport, GradeSummary } from "#lib/client/api-types.ts";
 import type { CheckName } from "#webhooks/grader/checks.ts";
 import { html, type Html, type Part } from "../html.ts";
-import { badge, table } from "../parts.ts";
+import { badge, stateBadge, table } from "../parts.ts";
 import { failureText } from "./delivery-parts.ts";
 
 /** What each check sends, and the expected answer. */
@@ -28,15 +28,8 @@ const CHECKS: Readonly<Record<CheckName, readonly [sent: string, right: string]>
   valid_again: ["A delivery after all the bad ones", "2xx"],
 };
 
-const STATES = {
-  QUEUED: badge("wait", "waiting"),
-  RUNNING: badge("wait", "running"),
-  COMPLETED: badge("idle", "completed"),
-  FAILED: badge("bad", "failed"),
-} as const;
-
 export function gradeBadge({ state }: Pick<Grade, "state">): Html {
-  return STATES[state];
+  return stateBadge(state === "QUEUED" ? "WAITING" : state);
 }
 
 /** Texts for grades without a report. */

@@ -2,7 +2,8 @@
 import { type Static, Type } from "typebox";
 import { Closed, IdParams, OneOf } from "#http/common.ts";
 import type { SignetServer } from "#http/types.ts";
-import type { ReplayCount, ReplayItem, ReplayJob, ReplayOutcomes } from "#lib/client/api-types.ts";
+import type { ReplayCount, ReplayJob, ReplayOutcomes } from "#lib/client/api-types.ts";
+import { ITEM_STATES } from "#api/schemas/replays.ts";
 import { REPLAY_OUTCOMES } from "#database/repositories/webhooks/replay-items.ts";
 import type { SignetError } from "#domain/errors.ts";
 import type { Page } from "#lib/client/paging.ts";
@@ -11,7 +12,7 @@ import { Form, Line } from "../forms.ts";
 import { html, type Html, type Part } from "../html.ts";
 import type { PageContent } from "../layout.ts";
 import type { PortalServices } from "../page-parts.ts";
-import { badge, buttonForm, facts, moment, nextPage, table } from "../parts.ts";
+import { badge, buttonForm, facts, moment, nextPage, stateBadge, table } from "../parts.ts";
 import { refused } from "../problems.ts";
 import type { Visit } from "../visit.ts";
 import { DEAD_LETTERS, DELIVERIES } from "./delivery-parts.ts";
@@ -19,21 +20,13 @@ import { endpointFact } from "./endpoint/endpoint-parts.ts";
 
 export const REPLAYS = "/portal/replays";
 
-/** The states of jobs. That a job has ended says nothing of what it has come to. */
-const STATES = {
-  RUNNING: badge("wait", "running"),
-  PAUSED: badge("idle", "paused"),
-  COMPLETED: badge("idle", "completed"),
-  CANCELLED: badge("idle", "cancelled"),
-} as const;
-
 /** Renders what a job has come to. Only green says success: something was delivered, and nothing failed or waits. */
 export function resultBadge(
   { state, total, done, failed }: ReplayJob,
   outcomes: ReplayOutcomes | undefined,
 ): Html {
   if (state !== "COMPLETED" || outcomes === undefined) {
-    return STATES[state];
+    return stateBadge(state);
   }
   const { delivered, retrying, waiting } = outcomes;
   if (done === 0 && failed === 0) {
@@ -251,25 +244,8 @@ async function replayPage(visit: Visit, id: string, happened: Happened): Promise
   };
 }
 
-const ITEM_STATES = {
-  WAITING: badge("wait", "waiting"),
-  DONE: badge("idle", "sent"),
-  SKIPPED: badge("idle", "skipped"),
-  FAILED: badge("bad", "failed"),
-  CANCELLED: badge("idle", "cancelled"),
-} as const;
-
-/** Renders the outcome of an item's replay; a dash if it was not replayed. */
-const ITEM_OUTCOMES = {
-  DELIVERED: badge("good", "delivered"),
-  RETRYING: badge("wait", "retrying"),
-  FAILED: badge("bad", "failed"),
-  CANCELLED: badge("idle", "cancelled"),
-  WAITING: badge("wait", "waiting"),
-} as const;
-
 const ItemsQuery = Closed({
-  state: Type.Optional(OneOf(Object.keys(ITEM_STATES) as ReplayItem["state"][])),
+  state: Type.Optional(OneOf(ITEM_STATES)),
   outcome: Type.Optional(OneOf(REPLAY_OUTCOMES)),
   cursor: Type.Optional(Line(256)),
 });
@@ -299,8 +275,8 @@ async function itemsPage(
                   delivery === null
                     ? "–"
                     : html`<a href="${DELIVERIES}/${delivery}"><code>${delivery}</code></a>`,
-                  html`${ITEM_STATES[state]} ${reason !== null && said(reason)}`,
-                  since === null ? "–" : ITEM_OUTCOMES[since],
+                  html`${stateBadge(state)} ${reason !== null && said(reason)}`,
+                  since === null ? "–" : stateBadge(since),
                 ]),
               )
         }
@@ -330,7 +306,7 @@ function listPage({ data, next_cursor: next }: Page<ReplayJob>): PageContent {
                 data.map((job) => [
                   html`<a href="${REPLAYS}/${job.id}">${moment(job.created_at)}</a>`,
                   WORDS[job.kind].name,
-                  STATES[job.state],
+                  stateBadge(job.state),
                   `${handled(job)} of ${job.total}`,
                   job.done,
                   job.failed,

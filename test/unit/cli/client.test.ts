@@ -4,6 +4,7 @@ import { checkOutcomes, progressLine } from "#cli/client/replay.ts";
 import { colourOfState } from "#cli/colours.ts";
 import { DELIVERY_STATES } from "#domain/delivery.ts";
 import { ENDPOINT_STATES } from "#domain/endpoint-state.ts";
+import { ITEM_STATES } from "#api/schemas/replays.ts";
 import { exitCodeOfError } from "#cli/exit-codes.ts";
 import { tlsOf } from "#cli/connection.ts";
 import { printable } from "#cli/output.ts";
@@ -53,6 +54,7 @@ test("that a job has ended has no colour of success", () => {
   // Each state that the portal shows as a badge has the colour of that badge.
   expect(DELIVERY_STATES.map(colourOfState)).toEqual(["yellow", "yellow", "green", "red", "dim", "dim"]);
   expect(ENDPOINT_STATES.map(colourOfState)).toEqual(["yellow", "green", "red"]);
+  expect(ITEM_STATES.map(colourOfState)).toEqual(["yellow", "dim", "dim", "red", "dim"]);
 });
 
 test("control characters are escaped, everything else stays", () => {

@@ -6,10 +6,10 @@ import { filteredPath } from "#portal/filters.ts";
 import { html, type Html } from "#portal/html.ts";
 import type { PageContent } from "#portal/layout.ts";
 import type { PortalServices } from "#portal/page-parts.ts";
-import { facts, table, timeAgo } from "#portal/parts.ts";
+import { facts, stateBadge, table, timeAgo } from "#portal/parts.ts";
 import type { Visit } from "#portal/visit.ts";
 import { hourCharts } from "../charts.ts";
-import { DEAD_LETTERS, DELIVERIES, deliveryBadge, lastAnswer } from "../delivery-parts.ts";
+import { DEAD_LETTERS, DELIVERIES, lastAnswer } from "../delivery-parts.ts";
 import { endpointFact, ENDPOINTS, missingPath, recoverPath } from "./endpoint-parts.ts";
 
 const SHOWN = 5;
@@ -22,7 +22,7 @@ export async function newestDeliveries({ api }: Visit, id: string): Promise<read
 export function deliveriesSection(visit: Visit, { id, state }: Endpoint, newest: readonly Delivery[]): Html {
   const rows = newest.map((delivery) => [
     html`<a class="name" href="${DELIVERIES}/${delivery.id}">${delivery.event_type}</a>`,
-    deliveryBadge(delivery),
+    stateBadge(delivery.state),
     lastAnswer(delivery),
     timeAgo(delivery.created_at),
   ]);

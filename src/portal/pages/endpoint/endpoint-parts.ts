@@ -1,8 +1,7 @@
 /** Common parts of the pages for endpoints. */
-import { SHOWN_ENDPOINTS, SHOWN_HEALTH } from "#domain/shown-states.ts";
 import type { Endpoint } from "#lib/client/api-types.ts";
 import { html, type Part } from "#portal/html.ts";
-import { moment, shownBadge } from "#portal/parts.ts";
+import { moment, stateBadge } from "#portal/parts.ts";
 import { answerText } from "../delivery-parts.ts";
 
 export const ENDPOINTS = "/portal/endpoints";
@@ -17,12 +16,8 @@ export function illness({
 }
 
 /** Renders the state as a coloured badge; of an active endpoint that is not well, its health. */
-export function stateBadge(endpoint: Pick<Endpoint, "state" | "health">): Part {
-  const [ill, { state }] = [illness(endpoint), endpoint];
-  if (ill !== undefined) {
-    return shownBadge(SHOWN_HEALTH[ill]);
-  }
-  return shownBadge(SHOWN_ENDPOINTS[state]);
+export function endpointBadge(endpoint: Pick<Endpoint, "state" | "health">): Part {
+  return stateBadge(illness(endpoint) ?? endpoint.state);
 }
 
 /** Returns how the attempts of the last hour went; undefined without attempts. */

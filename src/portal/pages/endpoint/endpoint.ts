@@ -14,11 +14,11 @@ import type { PortalServices } from "#portal/page-parts.ts";
 import { html, type Part } from "#portal/html.ts";
 import type { PageContent } from "#portal/layout.ts";
 import {
-  badge,
   buttonForm,
   facts,
   jsonBlock,
   moment,
+  stateBadge,
   table,
   temporalFact,
   textBlock,
@@ -29,7 +29,7 @@ import type { Visit } from "#portal/visit.ts";
 import { authenticationText } from "./endpoint-authentication.ts";
 import { failureText } from "../delivery-parts.ts";
 import { deliveriesSection, newestDeliveries } from "./endpoint-deliveries.ts";
-import { ENDPOINTS, eventsText, healthText, illness, lastHourText, stateBadge } from "./endpoint-parts.ts";
+import { endpointBadge, ENDPOINTS, eventsText, healthText, illness, lastHourText } from "./endpoint-parts.ts";
 import { readEndpoint, settingFacts } from "./endpoint-settings.ts";
 import { rotationForm, signingFacts } from "./endpoint-signing.ts";
 import { gradeSection, newestGrade } from "../grades.ts";
@@ -141,22 +141,15 @@ export function stateSection(visit: Visit, endpoint: Endpoint): Part {
     (endpoint.state === "PENDING" || isUnhealthy) &&
     html`hx-get="${path}" hx-select="#state" hx-trigger="every ${isUnhealthy ? 10 : 3}s" hx-swap="outerHTML"`;
   return html`<section id="state" aria-labelledby="state-heading" aria-live="polite" ${polling}>
-    <h2 id="state-heading">State ${stateBadge(endpoint)}</h2>
+    <h2 id="state-heading">State ${endpointBadge(endpoint)}</h2>
     ${standing(visit, endpoint)}
   </section>`;
 }
 
-const SECRET_STATES = {
-  NEXT: badge("wait", "next"),
-  CURRENT: badge("good", "current"),
-  PREVIOUS: badge("idle", "previous"),
-  RETIRED: badge("idle", "retired"),
-} as const;
-
 function versionRow({ version, state, fingerprint, created_at, signs_until }: EndpointSecretVersion): Part[] {
   return [
     String(version),
-    SECRET_STATES[state],
+    stateBadge(state),
     html`<code>${fingerprint}</code>`,
     moment(created_at),
     moment(signs_until),
