@@ -91,8 +91,8 @@ export function homeJobs(options: HomeJobsOptions): readonly UpkeepJob[] {
   const jobs = [
     new TenantsOfHome(home, options),
     new LogForHome(home, options),
-    new SequenceOfHome("revocations of the home cell", options, applyRevocations),
-    new SequenceOfHome("ended credentials of the home cell", options, applyEnds),
+    sequenceOfHome("revocations of the home cell", options, applyRevocations),
+    sequenceOfHome("ended credentials of the home cell", options, applyEnds),
   ];
   return jobs.map((job, index) => ({
     name: job.name,
@@ -305,18 +305,9 @@ async function applyEnds({ home, operatorPool }: HomeJobsOptions): Promise<boole
 }
 
 /** Applies a sequence of the home cell in its order, each item once, whatever ends in between. */
-class SequenceOfHome {
-  readonly name: string;
-  readonly #options: HomeJobsOptions;
-  readonly #applyNext: ApplyNext;
-
-  constructor(name: string, options: HomeJobsOptions, applyNext: ApplyNext) {
-    this.name = name;
-    this.#options = options;
-    this.#applyNext = applyNext;
-  }
-
-  async run(): Promise<void> {
-    while (!(await this.#applyNext(this.#options)));
-  }
+function sequenceOfHome(name: string, options: HomeJobsOptions, applyNext: ApplyNext) {
+  const run = async (): Promise<void> => {
+    while (!(await applyNext(options)));
+  };
+  return { name, run };
 }

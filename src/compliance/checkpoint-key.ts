@@ -9,17 +9,6 @@ import { type Checkpoint, encodeKey, KEY_ID_BYTES, keyIdInput } from "#lib/trans
 /** RFC 8410: the DER bytes before the 32 bytes of an Ed25519 private key. */
 const PKCS8_PREFIX = Buffer.from("302e020100300506032b657004220420", "hex");
 
-export interface CheckpointKey {
-  /** Name of the log and of the key. */
-  readonly name: string;
-  /** Raw public key, 32 bytes. */
-  readonly publicKey: Buffer;
-  /** The key for verifiers: `name+id+key`. */
-  readonly verifierKey: string;
-  /** Returns the signed note of a tree. */
-  sign(tree: Omit<Checkpoint, "origin">): string;
-}
-
 function publicBytes(key: KeyObject): Buffer {
   return Buffer.from(createPublicKey(key).export({ format: "jwk" }).x ?? "", "base64url");
 }
@@ -40,29 +29,33 @@ function formatCheckpoint({ origin, size, root }: Checkpoint): string {
   return `${origin}\n${size}\n${Buffer.from(root).toString("base64")}\n`;
 }
 
-/** Returns a text and its signature as a note. */
-function signNote(
-  text: string,
-  { name, publicKey }: Pick<CheckpointKey, "name" | "publicKey">,
-  key: KeyObject,
-) {
-  const signature = Buffer.concat([noteKeyId(name, publicKey), sign(null, Buffer.from(text), key)]);
-  return `${text}\n— ${name} ${signature.toString("base64")}\n`;
-}
+/** The key of a log. */
+export class CheckpointKey {
+  /** Name of the log and of the key. */
+  readonly name: string;
+  /** Raw public key, 32 bytes. */
+  readonly publicKey: Buffer;
+  /** The key for verifiers: `name+id+key`. */
+  readonly verifierKey: string;
+  readonly #key: KeyObject;
 
-/**
- * Creates the key of a log.
- *
- * @param name name of the log, without white space and `+`; best a host and a path, as `signet.example.com/compliance`
- * @param seed 32 secret bytes (RFC 8032)
- */
-export function createCheckpointKey(name: string, seed: Uint8Array): CheckpointKey {
-  const key = createPrivateKey({ key: Buffer.concat([PKCS8_PREFIX, seed]), format: "der", type: "pkcs8" });
-  const publicKey = publicBytes(key);
-  return {
-    name,
-    publicKey,
-    verifierKey: formatVerifierKey(name, publicKey),
-    sign: (tree) => signNote(formatCheckpoint({ ...tree, origin: name }), { name, publicKey }, key),
-  };
+  /**
+   * @param name name of the log, without white space and `+`; best a host and a path, as `signet.example.com/compliance`
+   * @param seed 32 secret bytes (RFC 8032)
+   */
+  constructor(name: string, seed: Uint8Array) {
+    const der = Buffer.concat([PKCS8_PREFIX, seed]);
+    this.#key = createPrivateKey({ key: der, format: "der", type: "pkcs8" });
+    this.name = name;
+    this.publicKey = publicBytes(this.#key);
+    this.verifierKey = formatVerifierKey(name, this.publicKey);
+  }
+
+  /** Returns the signed note of a tree. */
+  sign(tree: Omit<Checkpoint, "origin">): string {
+    const text = formatCheckpoint({ ...tree, origin: this.name });
+    const signature = sign(null, Buffer.from(text), this.#key);
+    const named = Buffer.concat([noteKeyId(this.name, this.publicKey), signature]);
+    return `${text}\n— ${this.name} ${named.toString("base64")}\n`;
+  }
 }

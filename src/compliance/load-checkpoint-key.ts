@@ -5,7 +5,7 @@ import { type Config, ConfigError } from "#config/config.ts";
 import { readKey, readOrCreateKey } from "#crypto/development-keys.ts";
 import type { RandomBytes } from "#domain/ids.ts";
 import { checkpointSeed } from "#config/compliance.ts";
-import { type CheckpointKey, createCheckpointKey } from "./checkpoint-key.ts";
+import { CheckpointKey } from "./checkpoint-key.ts";
 
 const DEVELOPMENT_FILE = "checkpoint-key";
 
@@ -35,7 +35,7 @@ async function readSeed({ checkpointKey, checkpointKeyFile: path, home }: Checkp
 /** Returns the configured or generated key, if any. @throws ConfigError if it cannot be read */
 export async function findCheckpointKey(settings: CheckpointKeySettings): Promise<CheckpointKey | undefined> {
   const seed = await readSeed(settings);
-  return seed && createCheckpointKey(settings.checkpointName, seed);
+  return seed && new CheckpointKey(settings.checkpointName, seed);
 }
 
 /**
@@ -55,7 +55,7 @@ export async function loadCheckpointKey(
       ]);
     }
     const made = await readOrCreateKey(home, DEVELOPMENT_FILE, randomBytes);
-    return createCheckpointKey(checkpointName, Buffer.from(made, "base64url"));
+    return new CheckpointKey(checkpointName, Buffer.from(made, "base64url"));
   }
   return (await findCheckpointKey(settings)) as CheckpointKey;
 }

@@ -3,7 +3,7 @@
  * combines them, reads the environment.
  */
 import { REGION } from "#domain/regions.ts";
-import { addressSet } from "#runtime/address-set.ts";
+import { AddressSet, parseRange } from "#runtime/address-set.ts";
 import type { ListenAddress } from "#runtime/http-server.ts";
 
 export interface Parser<T> {
@@ -94,7 +94,7 @@ export function list(value: string): readonly string[] {
 export function cidrs(value: string): readonly string[] {
   const ranges = list(value);
   try {
-    addressSet(ranges);
+    ranges.forEach(parseRange);
   } catch {
     throw new Error("must be ranges of addresses such as 10.0.0.0/8, separated by commas");
   }
@@ -112,7 +112,7 @@ export function resourceIndicators(value: string): readonly string[] {
   return uris;
 }
 
-const LOOPBACK = addressSet(["127.0.0.0/8", "::1/128"]);
+const LOOPBACK = new AddressSet(["127.0.0.0/8", "::1/128"]);
 
 /** Whether a host is this machine: its loopback, or a Unix socket, whose host is a path. */
 export function isThisMachine(host: string): boolean {

@@ -33,30 +33,6 @@ export interface KeyringOptions {
   readonly monotonicMs: () => number;
 }
 
-export interface Keyring {
-  /** Creates a data key for a tenant and returns it wrapped. */
-  newTenantDataKey(tenantId: string): Promise<string>;
-  /** Encrypts a tenant's value; `aad` comes from `envelopeAad`. */
-  sealForTenant(
-    wrappedDataKey: string,
-    tenantId: string,
-    aad: string,
-    plaintext: string | Uint8Array,
-  ): Promise<string>;
-  /** Decrypts a tenant's value; rejects with EnvelopeError. */
-  openForTenant(wrappedDataKey: string, tenantId: string, aad: string, envelope: string): Promise<Buffer>;
-  /** Returns the root of the keys of a tenant's events (crypto/content.ts). Rejects with EnvelopeError. */
-  contentRoot(wrappedDataKey: string, tenantId: string): Promise<KeyObject>;
-  /** Encrypts a value that belongs to no tenant, for instance a signing key. */
-  sealWithKek(aad: string, plaintext: string | Uint8Array): Promise<string>;
-  /** Decrypts a value that belongs to no tenant. Rejects with EnvelopeError. */
-  openWithKek(aad: string, envelope: string): Promise<Buffer>;
-  /** Returns the id of the key-encryption key that wraps now. */
-  kekId(): Promise<string>;
-  /** Wraps the same content under the newest key-encryption key. Rejects with EnvelopeError. */
-  rewrap(aad: string, envelope: string): Promise<string>;
-}
-
 interface TenantKeys {
   readonly dataKey: EnvelopeKey;
   readonly contentRoot: KeyObject;
@@ -73,17 +49,65 @@ export function dataKeyAad(tenantId: string): string {
   return envelopeAad("tenants", tenantId, tenantId, 1);
 }
 
-/** Creates the keyring of a process. */
-export function createKeyring({ keyEncryption, randomBytes, monotonicMs }: KeyringOptions): Keyring {
-  const cache = new Map<string, HeldKeys>();
+/** The keyring of a process. */
+export class Keyring {
+  readonly #options: KeyringOptions;
+  readonly #cache = new Map<string, HeldKeys>();
 
-  async function unwrapDataKey(wrapped: string, tenantId: string): Promise<TenantKeys> {
-    const key = await keyEncryption.unwrap(dataKeyAad(tenantId), wrapped);
-    return { dataKey: namedKey(key), contentRoot: contentRoot(key) };
+  constructor(options: KeyringOptions) {
+    this.#options = options;
+  }
+
+  /** Creates a data key for a tenant and returns it wrapped. */
+  async newTenantDataKey(tenantId: string): Promise<string> {
+    const { keyEncryption, randomBytes } = this.#options;
+    return await keyEncryption.wrap(dataKeyAad(tenantId), randomBytes(KEY_BYTES));
+  }
+
+  /** Encrypts a tenant's value; `aad` comes from `envelopeAad`. */
+  async sealForTenant(
+    wrapped: string,
+    tenantId: string,
+    aad: string,
+    plaintext: string | Uint8Array,
+  ): Promise<string> {
+    const { dataKey } = await this.#tenantKeys(wrapped, tenantId);
+    return sealEnvelope(dataKey, aad, plaintext, this.#options.randomBytes);
+  }
+
+  /** Decrypts a tenant's value; rejects with EnvelopeError. */
+  async openForTenant(wrapped: string, tenantId: string, aad: string, envelope: string): Promise<Buffer> {
+    return openEnvelope((await this.#tenantKeys(wrapped, tenantId)).dataKey, aad, envelope);
+  }
+
+  /** Returns the root of the keys of a tenant's events (crypto/content.ts). Rejects with EnvelopeError. */
+  async contentRoot(wrapped: string, tenantId: string): Promise<KeyObject> {
+    return (await this.#tenantKeys(wrapped, tenantId)).contentRoot;
+  }
+
+  /** Encrypts a value that belongs to no tenant, for instance a signing key. */
+  async sealWithKek(aad: string, plaintext: string | Uint8Array): Promise<string> {
+    return await this.#options.keyEncryption.wrap(aad, Buffer.from(plaintext));
+  }
+
+  /** Decrypts a value that belongs to no tenant. Rejects with EnvelopeError. */
+  async openWithKek(aad: string, envelope: string): Promise<Buffer> {
+    return await this.#options.keyEncryption.unwrap(aad, envelope);
+  }
+
+  /** Returns the id of the key-encryption key that wraps now. */
+  async kekId(): Promise<string> {
+    return await this.#options.keyEncryption.currentKeyId();
+  }
+
+  /** Wraps the same content under the newest key-encryption key. Rejects with EnvelopeError. */
+  async rewrap(aad: string, envelope: string): Promise<string> {
+    return await this.sealWithKek(aad, await this.openWithKek(aad, envelope));
   }
 
   /** Unwraps again to see that it is still permitted. The data key cannot have changed. */
-  async function renew(name: string, held: HeldKeys, unwrap: () => Promise<TenantKeys>): Promise<void> {
+  async #renew(name: string, held: HeldKeys, unwrap: () => Promise<TenantKeys>): Promise<void> {
+    const { monotonicMs } = this.#options;
     held.renewAtMs = monotonicMs() + AGAIN_MS;
     try {
       await unwrap();
@@ -91,47 +115,36 @@ export function createKeyring({ keyEncryption, randomBytes, monotonicMs }: Keyri
       held.untilMs = monotonicMs() + KEPT_MS;
     } catch (error) {
       const isLost = error instanceof EnvelopeError || (error instanceof KeyServiceError && error.refused);
-      if (isLost && cache.get(name) === held) {
-        cache.delete(name);
+      if (isLost && this.#cache.get(name) === held) {
+        this.#cache.delete(name);
       }
     }
   }
 
-  async function tenantKeys(wrapped: string, tenantId: string): Promise<TenantKeys> {
+  async #tenantKeys(wrapped: string, tenantId: string): Promise<TenantKeys> {
     const name = `${tenantId} ${wrapped}`;
-    const unwrap = async (): Promise<TenantKeys> => await unwrapDataKey(wrapped, tenantId);
-    const nowMs = monotonicMs();
-    const known = cache.get(name);
+    const unwrap = async (): Promise<TenantKeys> => {
+      const key = await this.#options.keyEncryption.unwrap(dataKeyAad(tenantId), wrapped);
+      return { dataKey: namedKey(key), contentRoot: contentRoot(key) };
+    };
+    const nowMs = this.#options.monotonicMs();
+    const known = this.#cache.get(name);
     const held =
       known !== undefined && nowMs < known.untilMs
         ? known
         : { keys: unwrap(), renewAtMs: nowMs + FRESH_MS, untilMs: nowMs + KEPT_MS };
-    putBounded(cache, name, held, CACHED_KEYS_MAX);
+    putBounded(this.#cache, name, held, CACHED_KEYS_MAX);
     if (nowMs >= held.renewAtMs) {
-      void renew(name, held, unwrap);
+      void this.#renew(name, held, unwrap);
     }
     try {
       return await held.keys;
     } catch (error) {
       // Let the next caller retry: a key service may have been unreachable.
-      if (cache.get(name) === held) {
-        cache.delete(name);
+      if (this.#cache.get(name) === held) {
+        this.#cache.delete(name);
       }
       throw error;
     }
   }
-
-  return {
-    newTenantDataKey: async (tenantId) =>
-      await keyEncryption.wrap(dataKeyAad(tenantId), randomBytes(KEY_BYTES)),
-    sealForTenant: async (wrapped, tenantId, aad, plaintext) =>
-      sealEnvelope((await tenantKeys(wrapped, tenantId)).dataKey, aad, plaintext, randomBytes),
-    openForTenant: async (wrapped, tenantId, aad, envelope) =>
-      openEnvelope((await tenantKeys(wrapped, tenantId)).dataKey, aad, envelope),
-    contentRoot: async (wrapped, tenantId) => (await tenantKeys(wrapped, tenantId)).contentRoot,
-    sealWithKek: async (aad, plaintext) => await keyEncryption.wrap(aad, Buffer.from(plaintext)),
-    openWithKek: async (aad, envelope) => await keyEncryption.unwrap(aad, envelope),
-    kekId: async () => await keyEncryption.currentKeyId(),
-    rewrap: async (aad, envelope) => await keyEncryption.wrap(aad, await keyEncryption.unwrap(aad, envelope)),
-  };
 }

@@ -14,41 +14,38 @@ export interface PepperedMac {
   readonly mac: Buffer;
 }
 
-export interface Pepper {
+function knownPepper(bytes: Buffer) {
+  const key = createSecretKey(bytes);
+  const mac = (text: string): Buffer => createHmac("sha256", key).update(text).digest();
+  return { id: mac("signet pepper id").toString("hex").slice(0, 8), mac, bytes };
+}
+
+export class Pepper {
   /** Id of the newest pepper, stored in rows with its MACs. */
   readonly id: string;
-  /** HMAC-SHA-256 of a secret under the newest pepper, 32 bytes. */
-  mac(secret: string): Buffer;
+  /** Returns the HMAC-SHA-256 of a secret under the newest pepper, 32 bytes. */
+  readonly mac: (secret: string) => Buffer;
+  readonly #known: readonly ReturnType<typeof knownPepper>[];
+
+  /** Takes the key and earlier ones, each 32 bytes or more. */
+  constructor(key: Buffer, previous: readonly Buffer[] = []) {
+    const newest = knownPepper(key);
+    this.id = newest.id;
+    this.mac = newest.mac;
+    this.#known = [newest, ...previous.map(knownPepper)];
+  }
+
   /** Returns the secret's MACs under every known pepper, newest first, in constant work. */
-  macs(secret: string): readonly PepperedMac[];
+  macs(secret: string): readonly PepperedMac[] {
+    return this.#known.map(({ id, mac }) => ({ keyId: id, mac: mac(secret) }));
+  }
+
   /**
    * Derives a key from both the secret and a pepper: HKDF-SHA-256 with the pepper as salt, 32 bytes. Returns
    * `undefined` if the pepper is unknown.
    */
-  deriveKey(secret: string, info: string, pepperId: string): KeyObject | undefined;
-}
-
-type Mac = (text: string) => Buffer;
-
-function macUnder(bytes: Buffer): Mac {
-  const key = createSecretKey(bytes);
-  return (text) => createHmac("sha256", key).update(text).digest();
-}
-
-/** Creates the pepper from its key and earlier ones, each 32 bytes or more. */
-export function createPepper(key: Buffer, previous: readonly Buffer[] = []): Pepper {
-  const known = [key, ...previous].map((bytes) => {
-    const mac = macUnder(bytes);
-    return { id: mac("signet pepper id").toString("hex").slice(0, 8), mac, bytes };
-  });
-  const [newest] = known as [(typeof known)[number]];
-  return {
-    id: newest.id,
-    mac: newest.mac,
-    macs: (secret) => known.map(({ id, mac }) => ({ keyId: id, mac: mac(secret) })),
-    deriveKey: (secret, info, pepperId) => {
-      const salt = known.find(({ id }) => id === pepperId)?.bytes;
-      return salt && createSecretKey(Buffer.from(hkdfSync("sha256", secret, salt, info, DERIVED_KEY_BYTES)));
-    },
-  };
+  deriveKey(secret: string, info: string, pepperId: string): KeyObject | undefined {
+    const salt = this.#known.find(({ id }) => id === pepperId)?.bytes;
+    return salt && createSecretKey(Buffer.from(hkdfSync("sha256", secret, salt, info, DERIVED_KEY_BYTES)));
+  }
 }

@@ -14,8 +14,8 @@ import {
 } from "./key-encryption.ts";
 import { createServiceEncryption, KeyServiceError } from "./key-service.ts";
 import { loadKeyServices } from "./key-service-clients.ts";
-import { createKeyring, type Keyring } from "./keyring.ts";
-import { createPepper, type Pepper } from "./pepper.ts";
+import { Keyring } from "./keyring.ts";
+import { Pepper } from "./pepper.ts";
 import type { Timers } from "#domain/clock.ts";
 
 const KEK_FILE = "kek";
@@ -120,8 +120,8 @@ export async function loadServiceSecrets(
     throw new ConfigError(["SIGNET_PEPPER must be set in production"]);
   }
   return {
-    pepper: createPepper(pepper ?? (await madeKey(home, "pepper", randomBytes)), previousPeppers),
-    keyring: createKeyring({ keyEncryption, randomBytes, monotonicMs: timers.monotonic }),
+    pepper: new Pepper(pepper ?? (await madeKey(home, "pepper", randomBytes)), previousPeppers),
+    keyring: new Keyring({ keyEncryption, randomBytes, monotonicMs: timers.monotonic }),
   };
 }
 

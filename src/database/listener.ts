@@ -9,10 +9,6 @@ const RECONNECT_MS = 1_000;
 const ASK_EVERY_MS = 2_000;
 const ANSWER_MS = 3_000;
 
-export interface Listener {
-  stop(): Promise<void>;
-}
-
 export interface ListenerOptions {
   readonly url: string;
   /**
@@ -24,8 +20,12 @@ export interface ListenerOptions {
   readonly log: Logger;
 }
 
-/** Calls back for every notification, and once after each (re)connection, when some may have been missed. */
-export function listen({ url, channels, timers, log }: ListenerOptions): Listener {
+/**
+ * Calls back for every notification, and once after each (re)connection, when some may have been missed.
+ *
+ * @returns a function that ends it
+ */
+export function listen({ url, channels, timers, log }: ListenerOptions): () => Promise<void> {
   const names = Object.keys(channels);
   let stopped = false;
   let client: Client | undefined;
@@ -74,12 +74,10 @@ export function listen({ url, channels, timers, log }: ListenerOptions): Listene
   }
 
   const first = connect();
-  return {
-    stop: async () => {
-      stopped = true;
-      timers.cancel(timer);
-      await first;
-      await client?.end().catch(() => undefined);
-    },
+  return async () => {
+    stopped = true;
+    timers.cancel(timer);
+    await first;
+    await client?.end().catch(() => undefined);
   };
 }

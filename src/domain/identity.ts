@@ -1,6 +1,11 @@
 /** The identity of a caller, from its token or session. */
 import type { OperatorRole } from "./operator-roles.ts";
 
+/** The life of an access token, in seconds (contract 8). */
+export const TOKEN_LIFETIME_SECONDS = 900;
+/** The same in minutes, for texts. */
+export const TOKEN_LIFETIME_MINUTES = TOKEN_LIFETIME_SECONDS / 60;
+
 /** A principal's environment: production secrets contain `live`, others `test`. */
 export type PrincipalEnvironment = "production" | "development";
 

@@ -4,7 +4,7 @@ import { dirname, resolve } from "node:path";
 import type { Logger } from "#observability/logger.ts";
 import { metrics } from "#observability/metrics.ts";
 import { messageOf } from "#runtime/thrown.ts";
-import { type WatchedFiles, watchFiles } from "#runtime/watched-files.ts";
+import { watchFiles } from "#runtime/watched-files.ts";
 import { readRouteTable, type RouteTable, type RouteTableError } from "./route-table.ts";
 
 const BYTES_MAX = 1_048_576;
@@ -106,7 +106,7 @@ export async function openRouteFile(
     return await reading;
   };
   // Also the files of a refused table, one of which may be its fault.
-  const watched: WatchedFiles = await watchFiles(() => [...paths], reload);
+  const unwatch = await watchFiles(() => [...paths], reload);
   return {
     get table() {
       return current;
@@ -115,6 +115,6 @@ export async function openRouteFile(
       return problems;
     },
     reload: async () => void (await reload()),
-    close: () => watched.close(),
+    close: unwatch,
   };
 }

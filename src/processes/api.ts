@@ -10,7 +10,7 @@ import { type ConsoleServices, createConsole } from "./api/console.ts";
 import type { OAuthServices } from "#api/routes/oauth.ts";
 import { listenServer } from "#http/server.ts";
 import type { SignetServer } from "#http/types.ts";
-import { appendIssuedTokens, createIssuedTokens } from "#tokens/oauth/issued-tokens.ts";
+import { appendIssuedTokens, IssuedTokens } from "#tokens/oauth/issued-tokens.ts";
 import { type Config, formatListen, type ListenAddress } from "#config/config.ts";
 import { cellsOf } from "#config/cell-settings.ts";
 import { poolAccess } from "#config/database-settings.ts";
@@ -38,18 +38,18 @@ import type { ReadinessCheck } from "#runtime/readiness.ts";
 import { createTokenMint } from "#tokens/oauth/access-token.ts";
 import { type AssertionOptions, createAssertionVerifier } from "#tokens/oauth/client-assertion.ts";
 import {
-  type ClientAuthenticator,
+  type AuthenticateClient,
   type ClientAuthenticatorOptions,
   createClientAuthenticator,
 } from "#tokens/oauth/client-authentication.ts";
 import type { KeyStore } from "#tokens/signing-keys/key-store.ts";
-import { createLastUsedRecorder } from "#tokens/oauth/last-used.ts";
+import { LastUsedRecorder } from "#tokens/oauth/last-used.ts";
 import { tokenEndpoint } from "#tokens/oauth/metadata.ts";
-import { createReMac } from "#tokens/oauth/re-mac.ts";
+import { ReMac } from "#tokens/oauth/re-mac.ts";
 import { createReceipts } from "#revocation/receipts.ts";
 import type { RevocationView } from "#revocation/view.ts";
 import { publishRefusals } from "#http/rate-limits/publish-refusals.ts";
-import { createTokenLimits } from "#http/rate-limits/token-limits.ts";
+import { TokenLimits } from "#http/rate-limits/token-limits.ts";
 import { mutualTlsAddress } from "#config/mutual-tls.ts";
 import { reportUnknownSdk } from "#temporal/sdk-patches.ts";
 import { CHECK_TIMEOUT_MS, checkNamespace, openWatchedClient, temporalOptions } from "#temporal/client.ts";
@@ -57,7 +57,7 @@ import { findPause } from "#temporal/open-workflow.ts";
 import { temporalReadiness } from "#temporal/readiness.ts";
 import { temporalUi } from "#temporal/views.ts";
 import { reportUnreachable } from "#temporal/unreachable.ts";
-import { startUpkeep, type Upkeep, type UpkeepJob } from "#runtime/upkeep.ts";
+import { Upkeep, type UpkeepJob } from "#runtime/upkeep.ts";
 import { openAdminListener } from "./api/admin-listener.ts";
 import { type Front, handlerOf, listenForClients, openMutualTls } from "./mutual-tls.ts";
 import { ReadAudit } from "#tokens/operators/read-audit.ts";
@@ -153,7 +153,7 @@ type Authenticating = Pick<ClientAuthenticatorOptions, "onOldMac" | "onRetiredSe
 function createAuthenticator(
   { config, pools, pepper, clock }: OAuthProcessServices,
   { audiences, ...noting }: Authenticating,
-): ClientAuthenticator {
+): AuthenticateClient {
   return createClientAuthenticator({
     findClient: createClientLookup(pools.issuer, machineTimers),
     findRetiredClient: createRetiredClientLookup(pools.issuer, clock, machineTimers),
@@ -173,17 +173,17 @@ function createAuthenticator(
 function createOAuth(parts: OAuthProcessServices): OAuth {
   const { config, pools, pepper, keys, setKeys, clock, log, view } = parts;
   const { publicUrl: issuer, audience, resources = [] } = config;
-  const reMac = createReMac(
+  const reMac = new ReMac(
     async (old) => await replaceMac(pools.issuer, old, { mac_key_id: pepper.id, mac: old.newMac }),
     log,
   );
-  const lastUsed = createLastUsedRecorder({
+  const lastUsed = new LastUsedRecorder({
     timers: machineTimers,
     write: async (used) => await touchVersions(pools.issuer, "secret_versions", used),
     clock,
     log,
   });
-  const issued = createIssuedTokens({
+  const issued = new IssuedTokens({
     timers: machineTimers,
     append: async (counts) => await appendIssuedTokens(pools.issuer, counts, { clock, randomBytes }),
     clock,
@@ -210,13 +210,13 @@ function createOAuth(parts: OAuthProcessServices): OAuth {
     audience,
     resources,
     publicKeys: () => [...keys.publicKeys(), ...setKeys.publicKeys()],
-    authenticator: createAuthenticator(parts, {
+    authenticate: createAuthenticator(parts, {
       audiences: [issuer, ...endpoints],
       onOldMac: (old) => reMac.note(old),
       onRetiredSecret: tokenRotation.onRetiredSecret,
     }),
-    limits: createTokenLimits(config, machineTimers.monotonic),
-    mint: createTokenMint({ issuer, audience, signingKey: keys.signingKey, clock, randomBytes: idBytes }),
+    limits: new TokenLimits(config, machineTimers.monotonic),
+    mint: createTokenMint({ issuer, audience, keys, clock, randomBytes: idBytes }),
     clock,
     issuableFrom: (subject, kid, issuedAt) =>
       // Not a copy of the whole subject: V8 would place it in the old generation.
@@ -255,7 +255,7 @@ interface KnowledgeServices extends Pick<
  * of the home cell. The cell's own `clock` must agree with it.
  */
 async function openKnowledge({ config, cells, tenantLimits, ...parts }: KnowledgeServices) {
-  const { forget: onPolicyChange } = tenantLimits;
+  const onPolicyChange = (tenantId: string): void => tenantLimits.forget(tenantId);
   const { clock: own, log } = parts;
   if (isAway(cells)) {
     const { clock: tokenClock, ...home } = await followHome({ config, onPolicyChange, ...parts });
@@ -360,7 +360,7 @@ function startMeasures(
   { clock, log }: Pick<OAuthProcessServices, "clock" | "log">,
   jobs: readonly UpkeepJob[],
 ): Upkeep {
-  return startUpkeep([clockSkewJob(clock, log), publishRefusals.job(log), ...jobs], machineTimers, log);
+  return new Upkeep([clockSkewJob(clock, log), publishRefusals.job(log), ...jobs], machineTimers, log);
 }
 
 /** Starts the api process. Resolves when it listens. */

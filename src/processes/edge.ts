@@ -36,12 +36,13 @@ import type { ReadinessCheck } from "#runtime/readiness.ts";
 import { createTokenVerifier } from "#tokens/oauth/verify-access-token.ts";
 import { createStaleReport } from "#revocation/stale-report.ts";
 import { createTokenAdmission } from "#tokens/oauth/token-admission.ts";
-import { startUpkeep } from "#runtime/upkeep.ts";
+import { Upkeep } from "#runtime/upkeep.ts";
 import { apiFiles } from "./certificate-files.ts";
 import { type BehindEdge, openMutualTls } from "./mutual-tls.ts";
 import { followHubs, type HubKnowledge } from "./hub-knowledge.ts";
 import { followRevocations } from "./revocation.ts";
-import { followKeys, requireVerificationKeys, type FollowingKeyStore } from "./signing-keys.ts";
+import { followKeys, requireVerificationKeys } from "./signing-keys.ts";
+import type { KeyStore } from "#tokens/signing-keys/key-store.ts";
 import type { RunningProcess } from "./with-metrics.ts";
 
 /** Longer than clients and balancers keep idle connections, so that they close first. */
@@ -187,7 +188,7 @@ type WithDatabase = Config & { readonly databaseUrl: string };
 
 /** What an edge knows: from PostgreSQL, or through hubs. */
 interface Knowledge extends Pick<HubKnowledge, "clock" | "revocation"> {
-  readonly keys: FollowingKeyStore;
+  readonly keys: KeyStore;
   readonly readiness: readonly ReadinessCheck[];
   close(): Promise<void>;
 }
@@ -263,7 +264,7 @@ export async function startEdge(options: EdgeProcessOptions): Promise<EdgeProces
     routesReadiness(() => routes),
   ];
   const { publicUrl: issuer, audience } = config;
-  const verify = createTokenVerifier({ issuer, audience, verificationKey: keys.verificationKey, clock });
+  const verify = createTokenVerifier({ issuer, audience, keys, clock });
   const services: GatewayServices = {
     ...settingsOf(config),
     clients: mutualTls.clients,
@@ -296,7 +297,7 @@ export async function startEdge(options: EdgeProcessOptions): Promise<EdgeProces
     address = await listenOn(plain, config.edgeListen);
   }
   log.info({ edge: formatListen(address), routes: routes.table.length }, "edge started");
-  const measures = startUpkeep([clockSkewJob(clock, log)], machineTimers, log);
+  const measures = new Upkeep([clockSkewJob(clock, log)], machineTimers, log);
   return {
     address,
     readiness,

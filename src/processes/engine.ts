@@ -11,7 +11,7 @@ import { loadRequestSettings } from "#database/repositories/endpoints/endpoint-a
 import { takeTurns } from "#database/repositories/webhooks/rate-limit-turns.ts";
 import type { GuardedClock } from "#domain/clock.ts";
 import { createGoneDisabler } from "#webhooks/endpoints/disable-failing.ts";
-import { measureOwnDelay } from "#observability/own-delay.ts";
+import { OwnDelay } from "#observability/own-delay.ts";
 import { type Challenge, createChallenge } from "#webhooks/endpoints/challenge.ts";
 import { GradeRunner } from "#webhooks/grader/grade-runner.ts";
 import { configuredPolicy } from "#webhooks/sending/address-policy.ts";
@@ -166,8 +166,8 @@ function createAttempts(
 export function createEngine(options: EngineOptions, onQueued: () => void): Engine {
   const { config, pool, clock, log } = options;
   const outbound = createOutbound(options);
-  const ownDelay = measureOwnDelay(machineTimers);
-  const health = new EndpointHealth(ownDelay.ms);
+  const ownDelay = new OwnDelay(machineTimers);
+  const health = new EndpointHealth(() => ownDelay.ms);
   const failures = new EndpointFailures();
   const attempts = createAttempts(options, outbound, { health, failures });
   return {

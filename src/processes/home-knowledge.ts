@@ -8,9 +8,10 @@ import { createPool } from "#database/pool.ts";
 import type { GuardedClock } from "#domain/clock.ts";
 import type { Logger } from "#observability/logger.ts";
 import { machineTimers } from "#runtime/machine-timers.ts";
+import type { KeyStore } from "#tokens/signing-keys/key-store.ts";
 import { followHubs } from "./hub-knowledge.ts";
 import { followRevocations, type RunningFollower } from "./revocation.ts";
-import { followKeys, type FollowingKeyStore } from "./signing-keys.ts";
+import { followKeys } from "./signing-keys.ts";
 
 export interface FollowHomeOptions {
   readonly config: Config;
@@ -20,7 +21,7 @@ export interface FollowHomeOptions {
 
 /** What an api knows of the home cell. */
 export interface KnownOfHome {
-  readonly keys: FollowingKeyStore;
+  readonly keys: KeyStore;
   readonly revocation: RunningFollower;
   /** The home cell's clock: it dates tokens, denials and signing keys (decision 39). */
   readonly clock: GuardedClock;
@@ -41,13 +42,7 @@ export async function followHome(options: FollowHomeOptions): Promise<KnownOfHom
   const keys = await followKeys(home, { db: pool, clock, timers: machineTimers, log });
   return {
     clock,
-    keys: {
-      ...keys,
-      close: async () => {
-        await keys.close();
-        await pool.end();
-      },
-    },
+    keys: keys.endWith(async () => await pool.end()),
     revocation: await followRevocations({ ...options, config: home, time: clock }),
   };
 }

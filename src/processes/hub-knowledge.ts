@@ -9,7 +9,7 @@ import type { Logger } from "#observability/logger.ts";
 import { HubFollower } from "#revocation/hub-follower.ts";
 import { createHubOpener } from "#revocation/hub-socket.ts";
 import { createCodeCheck } from "#revocation/proof.ts";
-import { type KeyStore, openKeyStore } from "#tokens/signing-keys/key-store.ts";
+import { KeyStore } from "#tokens/signing-keys/key-store.ts";
 import { openHubMaterial } from "./hub-tls.ts";
 import { followerIdentity, type RunningFollower, runningFollower } from "./revocation.ts";
 
@@ -21,7 +21,7 @@ export const HUB_MARGIN_MS = 10;
 
 export interface HubKnowledge {
   readonly clock: GuardedClock;
-  readonly keys: Omit<KeyStore, "close"> & { close(): Promise<void> };
+  readonly keys: KeyStore;
   readonly revocation: RunningFollower;
 }
 
@@ -61,22 +61,15 @@ export async function followHubs(
     material.close();
     throw new Error("no hub has brought a proof, so neither keys nor the time are known");
   }
-  store = await openKeyStore({
+  store = await KeyStore.open({
     read: async () => await Promise.resolve(rows),
     clock,
     timers: machineTimers,
     log,
   });
-  const opened = store;
   return {
     clock,
-    keys: {
-      ...opened,
-      close: async () => {
-        opened.close();
-        await Promise.resolve();
-      },
-    },
+    keys: store,
     revocation: runningFollower(follower, mode, {
       log,
       files: material.readiness,

@@ -3,7 +3,7 @@ import type { Server } from "node:http";
 import type { Server as HttpsServer } from "node:https";
 import type { Socket } from "node:net";
 import { HTTP_TIMEOUTS } from "#http/server.ts";
-import { addressSet } from "#runtime/address-set.ts";
+import { AddressSet } from "#runtime/address-set.ts";
 import type { SignetServer } from "#http/types.ts";
 import { type Config, ConfigError, type ListenAddress } from "#config/config.ts";
 import type { Clock } from "#domain/clock.ts";
@@ -25,7 +25,7 @@ import {
   type TlsMaterial,
 } from "#http/mutual-tls/tls-listener.ts";
 import { TrustError } from "#http/mutual-tls/trust.ts";
-import { createTrustedProxies } from "#http/mutual-tls/trusted-proxies.ts";
+import { TrustedProxies } from "#http/mutual-tls/trusted-proxies.ts";
 import { mutualTlsProblems } from "#config/mutual-tls.ts";
 import type { Logger } from "#observability/logger.ts";
 import type { ReadinessCheck } from "#runtime/readiness.ts";
@@ -116,8 +116,8 @@ function identification(
   if (config.mtlsMode === "native") {
     return createClientIdentification({ ...common, native: judgeClient });
   }
-  const proxies = createTrustedProxies({
-    addresses: addressSet(config.trustedProxies ?? []),
+  const proxies = new TrustedProxies({
+    addresses: new AddressSet(config.trustedProxies ?? []),
     names: config.proxyNames ?? [],
     isLocalSocket,
     forwardedHeader: config.forwardedHeader,

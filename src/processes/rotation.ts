@@ -4,8 +4,8 @@ import type { Config } from "#config/config.ts";
 import { poolAccess } from "#config/database-settings.ts";
 import type { CredentialIssuing } from "#api/replace-credential.ts";
 import { createRotationLog } from "#tokens/credentials/rotation-log.ts";
-import { createRotationNotices } from "#tokens/credentials/rotation-notices.ts";
-import { type Rotation, TokenRotationService } from "#tokens/credentials/rotation.ts";
+import { RotationNotices } from "#tokens/credentials/rotation-notices.ts";
+import { TokenRotationService } from "#tokens/credentials/rotation.ts";
 import type { Pepper } from "#crypto/pepper.ts";
 import { createPool, type Pool } from "#database/pool.ts";
 import type { ClientRecord, SecretVersionRecord } from "#database/repositories/tokens/clients.ts";
@@ -43,27 +43,22 @@ export function credentialIssuing({
   };
 }
 
-/** The rotation as the token endpoint uses it. */
-export interface TokenRotation {
-  readonly rotation: Rotation;
-  readonly onRetiredSecret: (client: ClientRecord, version: SecretVersionRecord) => void;
-  /** Writes pending observations and closes its pool. */
-  close(): Promise<void>;
-}
-
-/** Creates the rotation with its own pool. */
-export function createTokenRotation(parts: RotationServices): TokenRotation {
+/** Creates the rotation as the token endpoint uses it, with its own pool. */
+export function createTokenRotation(parts: RotationServices) {
   const { config, pepper, clock, log } = parts;
   const sources = { clock, randomBytes };
   const pool = openRotatorPool(parts);
   const append = createRotationLog("client", sources);
-  const notices = createRotationNotices({ pool, clock, timers: machineTimers, append, log });
+  const notices = new RotationNotices({ pool, clock, timers: machineTimers, append, log });
   const rules = rotationRules(config);
   return {
     rotation: new TokenRotationService({ ...sources, pool, pepper, rules, notices, append, log }),
-    onRetiredSecret: ({ tenant_id: tenantId, credential_id: credentialId }, { version }) =>
-      notices.late("misuse", { tenant_id: tenantId, credential_id: credentialId, version }),
-    close: async () => {
+    onRetiredSecret: (
+      { tenant_id: tenantId, credential_id: credentialId }: ClientRecord,
+      { version }: SecretVersionRecord,
+    ) => notices.late("misuse", { tenant_id: tenantId, credential_id: credentialId, version }),
+    /** Writes pending observations and closes the pool. */
+    close: async (): Promise<void> => {
       await notices.close();
       await pool.end();
     },

@@ -19,7 +19,7 @@ import {
 } from "./demo/demo.ts";
 import { patientFetch } from "./demo/patient-fetch.ts";
 import { inTime } from "./demo/tenant-api.ts";
-import { startDemoReceiver } from "./demo/demo-receiver.ts";
+import { DemoReceiver } from "./demo/demo-receiver.ts";
 import type { EdgeAccess } from "./demo/edge-demo.ts";
 import { machineTimers, systemClock } from "#runtime/machine-timers.ts";
 import { lockHome } from "./embedded/lock.ts";
@@ -116,7 +116,7 @@ async function demonstrate(
     edge,
   }: { readonly config: ReadyConfig; readonly edge: EdgeAccess | undefined } & Pick<Start, "closers">,
 ): Promise<DemoResult> {
-  const receiver = await startDemoReceiver(() => systemClock.now());
+  const receiver = await DemoReceiver.start(() => systemClock.now());
   closers.addWork(async () => await receiver.close());
   const temporal = createLazyClient(temporalOptions(config));
   try {
@@ -264,8 +264,7 @@ async function untilTemporal(
 
 async function open(start: Start): Promise<ServeProcess> {
   const { config, log, closers, screen, detail, stopping } = start;
-  const lock = await lockHome(config.home);
-  closers.addLast(async () => await lock.release());
+  closers.addLast(await lockHome(config.home));
   await checkPorts(config);
   const { ready, temporal } = await openServers(start);
   stopping.throwIfAborted();

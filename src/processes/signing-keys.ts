@@ -10,12 +10,7 @@ import type { GuardedClock } from "#domain/clock.ts";
 import type { Logger } from "#observability/logger.ts";
 import type { RevocationView } from "#revocation/view.ts";
 import type { UpkeepJob } from "#runtime/upkeep.ts";
-import {
-  ensureSigningKey,
-  type KeyStore,
-  type KeyStoreOptions,
-  openKeyStore,
-} from "#tokens/signing-keys/key-store.ts";
+import { ensureSigningKey, KeyStore, type KeyStoreOptions } from "#tokens/signing-keys/key-store.ts";
 import { type KeyAlgorithms, rotateSigningKeys } from "#tokens/signing-keys/rotate.ts";
 import { machineTimers } from "#runtime/machine-timers.ts";
 
@@ -33,13 +28,10 @@ export interface SigningKeyProcessServices {
   readonly log: Logger;
 }
 
-/** A key store that follows changes. */
-export type FollowingKeyStore = Omit<KeyStore, "close"> & { close(): Promise<void> };
-
 /** The keys of an api. */
 export interface ApiKeys {
   /** Of access tokens and status lists. Closing it closes the other, too. */
-  readonly keys: FollowingKeyStore;
+  readonly keys: KeyStore;
   /** Of security events. */
   readonly setKeys: Pick<KeyStore, "signingKey" | "publicKeys">;
   readonly jobs: readonly UpkeepJob[];
@@ -56,12 +48,13 @@ export async function openSigningKeys(parts: SigningKeyProcessServices): Promise
   const algs = keyAlgorithms(config);
   const open = async (purpose: KeyPurpose): Promise<KeyStore> => {
     await ensureSigningKey({ db: pools.operator, keyring, clock, purpose, alg: algs[purpose] });
-    return await openKeyStore({ db: pools.issuer, keyring, purpose, clock, timers: machineTimers, log });
+    return await KeyStore.open({ db: pools.issuer, keyring, purpose, clock, timers: machineTimers, log });
   };
   const [keys, setKeys] = await Promise.all([open("access"), open("set")]);
+  keys.endWith(follow(config, [keys, setKeys], log)).endWith(async () => await setKeys.close());
   const services = { pool: pools.operator, keyring, clock, timers: machineTimers, randomBytes, algs };
   return {
-    keys: { ...keys, close: follow(config, [keys, setKeys], log) },
+    keys,
     setKeys,
     jobs: [
       {
@@ -95,7 +88,7 @@ export async function openSetKeys(parts: SetKeyServices): Promise<KeyStore> {
       log.warn({ err: error }, "the first key of security events could not be created"),
     );
   }
-  return await openKeyStore({
+  return await KeyStore.open({
     db: pools.worker,
     keyring,
     purpose,
@@ -107,28 +100,24 @@ export async function openSetKeys(parts: SetKeyServices): Promise<KeyStore> {
 }
 
 /** Opens a key store and reads it again whenever a key changes. */
-export async function followKeys(config: DatabaseUrls, options: KeyStoreOptions): Promise<FollowingKeyStore> {
-  const store = await openKeyStore(options);
-  return { ...store, close: follow(config, [store], options.log) };
+export async function followKeys(config: DatabaseUrls, options: KeyStoreOptions): Promise<KeyStore> {
+  const store = await KeyStore.open(options);
+  return store.endWith(follow(config, [store], options.log));
 }
 
-/** Reads stores again whenever a key changes. Returns a function that ends that and closes them. */
+/** Reads stores again whenever a key changes. Returns a function that ends that. */
 function follow(config: DatabaseUrls, stores: readonly KeyStore[], log: Logger): () => Promise<void> {
   const refresh = (store: KeyStore): void => {
     store
       .refresh()
       .catch((error: unknown) => log.warn({ err: error }, "changed signing keys could not be read"));
   };
-  const listener = listen({
+  return listen({
     url: directUrl(config),
     channels: { [SIGNING_KEYS_CHANNEL]: () => stores.forEach(refresh) },
     timers: machineTimers,
     log,
   });
-  return async () => {
-    stores.forEach((store) => store.close());
-    await listener.stop();
-  };
 }
 
 /** A holder that cannot be revoked, to ask about a key alone. */

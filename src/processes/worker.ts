@@ -16,7 +16,7 @@ import { withoutPooler } from "#config/database-settings.ts";
 import { loadServiceSecrets } from "#crypto/service-secrets.ts";
 import { requireUsableDatabase } from "#database/access.ts";
 import { openDatabaseClock } from "#database/database-clock.ts";
-import { type Listener, listen } from "#database/listener.ts";
+import { listen } from "#database/listener.ts";
 import { createPool, type Pool } from "#database/pool.ts";
 import { databaseReadiness } from "#database/readiness.ts";
 import { GRADES_CHANNEL } from "#database/repositories/endpoints/endpoint-grades.ts";
@@ -47,7 +47,7 @@ import { installTemporalRuntime } from "#temporal/runtime.ts";
 import { isPatched, reportUnknownSdk } from "#temporal/sdk-patches.ts";
 import { whyUnreachable } from "#temporal/unreachable.ts";
 import { useLeanWorkflowThreads } from "#temporal/workflow-threads.ts";
-import { startWorkers, type Workers } from "#temporal/workers.ts";
+import { Workers } from "#temporal/workers.ts";
 import type { Config } from "#config/config.ts";
 import { workerVersion } from "#config/worker-versioning.ts";
 import { rotationRules } from "#config/rotation-settings.ts";
@@ -55,7 +55,7 @@ import { loadCheckpointSigning, openCheckpointSigner, requestCheckpoints } from 
 import { openRotatorPool } from "./rotation.ts";
 import { keyAlgorithms, openSetKeys } from "./signing-keys.ts";
 import { messageOf } from "#runtime/thrown.ts";
-import { startUpkeep, type Upkeep } from "#runtime/upkeep.ts";
+import { Upkeep } from "#runtime/upkeep.ts";
 import type { RunningProcess } from "./with-metrics.ts";
 import { REVOCATION_NOTICES_JOB, startWorkerUpkeep } from "./worker/upkeep.ts";
 
@@ -142,7 +142,7 @@ async function runWorkers(
     carriers: engine.carriers,
   });
   const pings = createVerifyActivities(engine.challenge);
-  return await startWorkers({
+  return await Workers.start({
     connection,
     namespace: config.temporalNamespace,
     bundle: workflowBundle ?? (await loadWorkflowBundle()),
@@ -204,7 +204,7 @@ function listenForWork(
     setKeys,
     upkeep,
   }: Pick<Engine, "grades"> & { readonly setKeys: Pick<KeyStore, "refresh">; readonly upkeep: Upkeep },
-): Listener {
+): () => Promise<void> {
   const readKeys = (): void => {
     setKeys
       .refresh()
@@ -289,7 +289,7 @@ export async function startWorker(given: WorkerProcessOptions): Promise<WorkerPr
   const worker = newId("key", clock.now(), randomBytes);
   const pools = { worker: pool, operator: operatorPool };
   const setKeys = await openSetKeys({ config, pools, keyring, away: isAway(cellsOf(config)), clock, log });
-  const parts = { worker, config, pool, keyring, setKeys: setKeys.signingKey, clock, log };
+  const parts = { worker, config, pool, keyring, setKeys: () => setKeys.signingKey(), clock, log };
   const engine = createEngine(parts, () => hint(1));
   const replaced = await connectReplaced(options);
   const { connection } = replaced;
@@ -300,7 +300,7 @@ export async function startWorker(given: WorkerProcessOptions): Promise<WorkerPr
     throw await whyUnreachable(temporalOptions(config), error);
   });
   const dispatcher = engine.createDispatcher(temporal);
-  const watching = startUpkeep([replaced.watch(workers, dispatcher)], machineTimers, log);
+  const watching = new Upkeep([replaced.watch(workers, dispatcher)], machineTimers, log);
   hint = (count) => dispatcher.hint(count);
   const revocations = requestCheckpoints(url, temporal, log);
   const upkeep = startWorkerUpkeep({
@@ -313,7 +313,7 @@ export async function startWorker(given: WorkerProcessOptions): Promise<WorkerPr
     home,
     dispatcher,
   });
-  const listener = listenForWork(options, dispatcher, { ...engine, setKeys, upkeep });
+  const stopListening = listenForWork(options, dispatcher, { ...engine, setKeys, upkeep });
   dispatcher.start();
   const endOffers = options.handOver?.begin(dispatcher);
   logStarted(options);
@@ -326,9 +326,9 @@ export async function startWorker(given: WorkerProcessOptions): Promise<WorkerPr
     failed: Promise.race([stuck, workers.run.then(async () => await new Promise<never>(() => undefined))]),
     close: async () => {
       endOffers?.();
-      await Promise.all([listener.stop(), revocations.stop(), watching.stop()]);
+      await Promise.all([stopListening(), revocations.stop(), watching.stop()]);
       await endWork({ pool, log, worker, dispatcher, workers, engine, replays, upkeep });
-      setKeys.close();
+      await setKeys.close();
       await connection.close();
       await Promise.all([pool.end(), rotatorPool.end(), operatorPool.end(), checkpoints.close()]);
     },

@@ -7,13 +7,6 @@ import { isIP } from "node:net";
 /** An address as 32-bit numbers: one for IPv4, four for IPv6. */
 export type AddressWords = readonly number[];
 
-/** Address ranges; an IPv4 range never matches an IPv6 address that embeds one of its addresses. */
-export interface AddressSet {
-  /** False for anything but an address. Ignores a zone id. */
-  has(address: string): boolean;
-  contains(address: AddressWords): boolean;
-}
-
 interface Range {
   readonly words: AddressWords;
   readonly masks: AddressWords;
@@ -104,7 +97,8 @@ function mask(bits: number): number {
   return bits <= 0 ? 0 : bits >= 32 ? 0xffffffff : ~(0xffffffff >>> bits) >>> 0;
 }
 
-function parseRange(cidr: string): Range {
+/** @throws TypeError for anything but an address with an optional prefix length */
+export function parseRange(cidr: string): Range {
   const [address = "", prefix, ...rest] = cidr.split("/");
   const words = address.includes("%") ? null : addressWords(address);
   const bits = words?.length === IPV6_WORDS ? 128 : 32;
@@ -126,28 +120,31 @@ function matches({ words, masks }: Range, address: AddressWords): boolean {
   return true;
 }
 
-/**
- * Creates the set of these ranges.
- *
- * @throws TypeError for anything but an address with an optional prefix length
- */
-export function addressSet(cidrs: readonly string[]): AddressSet {
-  const ranges = cidrs.map(parseRange);
-  const ipv4 = ranges.filter(({ words }) => words.length === 1);
-  const ipv6 = ranges.filter(({ words }) => words.length === IPV6_WORDS);
-  function contains(address: AddressWords): boolean {
-    for (const range of address.length === 1 ? ipv4 : ipv6) {
+/** Address ranges; an IPv4 range never matches an IPv6 address that embeds one of its addresses. */
+export class AddressSet {
+  readonly #ipv4: readonly Range[];
+  readonly #ipv6: readonly Range[];
+
+  /** @throws TypeError for anything but an address with an optional prefix length */
+  constructor(cidrs: readonly string[]) {
+    const ranges = cidrs.map(parseRange);
+    this.#ipv4 = ranges.filter(({ words }) => words.length === 1);
+    this.#ipv6 = ranges.filter(({ words }) => words.length === IPV6_WORDS);
+  }
+
+  /** False for anything but an address. Ignores a zone id. */
+  has(address: string): boolean {
+    const words = addressWords(address);
+    return words !== null && this.contains(words);
+  }
+
+  contains(address: AddressWords): boolean {
+    const ranges = address.length === 1 ? this.#ipv4 : this.#ipv6;
+    for (const range of ranges) {
       if (matches(range, address)) {
         return true;
       }
     }
     return false;
   }
-  return {
-    contains,
-    has(address) {
-      const words = addressWords(address);
-      return words !== null && contains(words);
-    },
-  };
 }

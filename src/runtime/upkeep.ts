@@ -29,42 +29,43 @@ export function pauseAfter(
   return found === 0 ? Math.min(idleMs, beforeMs * 2) : everyMs;
 }
 
-export interface Upkeep {
+/** Repeats jobs from its creation until it is stopped. A failed run is logged, and the job continues. */
+export class Upkeep {
+  readonly #sleepers: ReadonlyMap<string, Sleeper>;
+  readonly #log: Logger;
+  readonly #loops: Promise<unknown>;
+
+  constructor(jobs: readonly UpkeepJob[], timers: Timers, log: Logger) {
+    this.#sleepers = new Map(jobs.map(({ name }) => [name, new Sleeper(timers)]));
+    this.#log = log;
+    this.#loops = Promise.all(jobs.map(async (job) => await this.#repeat(job)));
+  }
+
   /** Ends the pause of the job with this name. If it runs, it runs again at once. */
-  wake(name: string): void;
-  stop(): Promise<void>;
-}
+  wake(name: string): void {
+    this.#sleepers.get(name)?.wake();
+  }
 
-/** Starts the jobs. A failed run is logged, and the job continues. */
-export function startUpkeep(jobs: readonly UpkeepJob[], timers: Timers, log: Logger): Upkeep {
-  const sleepers = new Map(jobs.map(({ name }) => [name, new Sleeper(timers)]));
+  async stop(): Promise<void> {
+    this.#sleepers.forEach((sleeper) => sleeper.stop());
+    await this.#loops;
+  }
 
-  async function repeat(job: UpkeepJob): Promise<void> {
-    const sleeper = sleepers.get(job.name) as Sleeper;
+  async #repeat(job: UpkeepJob): Promise<void> {
+    const sleeper = this.#sleepers.get(job.name) as Sleeper;
     let pauseMs = job.everyMs;
     while (!sleeper.stopped) {
       let found: unknown;
       try {
         found = await job.run();
       } catch (error) {
-        log.warn({ err: error, job: job.name }, "upkeep failed");
+        this.#log.warn({ err: error, job: job.name }, "upkeep failed");
       }
       pauseMs = pauseAfter(job, pauseMs, found);
       await sleeper.sleep(pauseMs);
     }
     await job
       .end?.()
-      .catch((error: unknown) => log.warn({ err: error, job: job.name }, "upkeep failed at the end"));
+      .catch((error: unknown) => this.#log.warn({ err: error, job: job.name }, "upkeep failed at the end"));
   }
-
-  const loops = Promise.all(jobs.map(repeat));
-  return {
-    wake: (name) => sleepers.get(name)?.wake(),
-    stop: async () => {
-      for (const sleeper of sleepers.values()) {
-        sleeper.stop();
-      }
-      await loops;
-    },
-  };
 }

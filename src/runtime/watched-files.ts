@@ -9,12 +9,8 @@ async function fingerprint(paths: readonly string[]): Promise<string> {
   return stats.map((found) => `${found?.ino}/${found?.size}/${found?.mtimeMs}/${found?.ctimeMs}`).join(" ");
 }
 
-export interface WatchedFiles {
-  close(): void;
-}
-
 /**
- * Polls the files until it is closed. Resolves after the first look.
+ * Polls the files. Resolves after the first look, to a function that ends it.
  *
  * @param paths called for each poll; that a file is missing is one of its states
  * @param onChange applies a change. Resolves to whether it is in use: if not, it is called again at the next poll, also
@@ -25,7 +21,7 @@ export async function watchFiles(
   paths: () => readonly string[],
   onChange: () => Promise<boolean>,
   everyMs: number = LOOK_EVERY_MS,
-): Promise<WatchedFiles> {
+): Promise<() => void> {
   let used = await fingerprint(paths());
   let inUse = true;
   let looking = false;
@@ -46,5 +42,5 @@ export async function watchFiles(
       });
     }
   }, everyMs).unref();
-  return { close: () => clearInterval(timer) };
+  return () => clearInterval(timer);
 }

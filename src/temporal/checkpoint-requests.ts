@@ -8,24 +8,49 @@ import type { Timers } from "#domain/clock.ts";
 /** A burst of revocations gets one checkpoint at its start, and one for the rest. */
 const PAUSE_MS = 500;
 
-export interface CheckpointRequests {
-  /** @param sequence number of the new revocation; undefined if some may have been missed */
-  request(sequence: number | undefined): void;
-  stop(): Promise<void>;
-}
-
 /**
- * Creates the requests of a worker. Every worker that learns of a revocation makes one. The revocation's number in
+ * The requests of a worker. Every worker that learns of a revocation makes one. The revocation's number in
  * the workflow id admits only one of them. The schedule covers missed revocations.
  */
-export function createCheckpointRequests(client: Client, timers: Timers, log: Logger): CheckpointRequests {
-  const sleeper = new Sleeper(timers);
-  let wanted: string | undefined;
-  let running: Promise<void> | undefined;
+export class CheckpointRequests {
+  readonly #client: Client;
+  readonly #sleeper: Sleeper;
+  readonly #log: Logger;
+  #wanted: string | undefined;
+  #running: Promise<void> | undefined;
 
-  async function start(workflowId: string): Promise<void> {
+  constructor(client: Client, timers: Timers, log: Logger) {
+    this.#client = client;
+    this.#sleeper = new Sleeper(timers);
+    this.#log = log;
+  }
+
+  /** @param sequence number of the new revocation; undefined if some may have been missed */
+  request(sequence: number | undefined): void {
+    if (sequence !== undefined && Number.isSafeInteger(sequence)) {
+      this.#wanted = `${WORKFLOW_TYPES.signCheckpoint}/${sequence}`;
+      this.#running ??= this.#run();
+    }
+  }
+
+  async stop(): Promise<void> {
+    this.#sleeper.stop();
+    await this.#running;
+  }
+
+  async #run(): Promise<void> {
+    while (this.#wanted !== undefined && !this.#sleeper.stopped) {
+      const workflowId = this.#wanted;
+      this.#wanted = undefined;
+      await this.#start(workflowId);
+      await this.#sleeper.sleep(PAUSE_MS);
+    }
+    this.#running = undefined;
+  }
+
+  async #start(workflowId: string): Promise<void> {
     try {
-      await client.workflow.start(WORKFLOW_TYPES.signCheckpoint, {
+      await this.#client.workflow.start(WORKFLOW_TYPES.signCheckpoint, {
         workflowId,
         taskQueue: TASK_QUEUES.control,
         workflowIdReusePolicy: "REJECT_DUPLICATE",
@@ -35,32 +60,8 @@ export function createCheckpointRequests(client: Client, timers: Timers, log: Lo
       });
     } catch (error) {
       if (!(error instanceof WorkflowExecutionAlreadyStartedError)) {
-        log.warn({ err: error }, "checkpoint could not be requested; the schedule will create one");
+        this.#log.warn({ err: error }, "checkpoint could not be requested; the schedule will create one");
       }
     }
   }
-
-  async function run(): Promise<void> {
-    while (wanted !== undefined && !sleeper.stopped) {
-      const workflowId = wanted;
-      wanted = undefined;
-      await start(workflowId);
-      await sleeper.sleep(PAUSE_MS);
-    }
-    running = undefined;
-  }
-
-  return {
-    request: (sequence) => {
-      if (sequence === undefined || !Number.isSafeInteger(sequence)) {
-        return;
-      }
-      wanted = `${WORKFLOW_TYPES.signCheckpoint}/${sequence}`;
-      running ??= run();
-    },
-    stop: async () => {
-      sleeper.stop();
-      await running;
-    },
-  };
 }

@@ -81,22 +81,6 @@ export interface WorkersOptions {
   readonly cachedWorkflows?: number | undefined;
 }
 
-export interface Workers {
-  /** Rejects when a worker fails; resolves after {@link Workers.stop}. */
-  readonly run: Promise<void>;
-  /**
-   * Starts workers over another connection in place of those that have polled over a silent one. Their polls end only when
-   * the SDK's core gives up that connection, 45 s after its last byte, and it sends no others meanwhile. They finish
-   * what they have begun. If it rejects, they go on, and nothing uses the connection.
-   *
-   * @param another opens a connection for the workers that end. They say over it that Temporal's server need not keep
-   *   their polls, which would take tasks.
-   */
-  use(connection: NativeConnection, another: () => Promise<NativeConnection>): Promise<void>;
-  /** Stops polling, finishes the work in progress, and resolves when all workers have stopped. */
-  stop(): Promise<void>;
-}
-
 /**
  * Running workflows move to the current version with their next task: they last for days, and every version must replay
  * the histories of earlier ones anyway.
@@ -249,40 +233,60 @@ async function endOver(connection: NativeConnection, { workers, run }: Running):
   await connection.close().catch(() => undefined);
 }
 
-/** Creates and starts the workers. */
-export async function startWorkers(options: WorkersOptions): Promise<Workers> {
-  if (options.patched) {
-    useSynchronousContext(activityContext);
+/** The workers of a process. */
+export class Workers {
+  readonly #options: WorkersOptions;
+  readonly #end = Promise.withResolvers<void>();
+  /** Rejects when a worker fails; resolves after {@link Workers.stop}. */
+  readonly run = this.#end.promise;
+  readonly #replaced = new Set<Promise<void>>();
+  #current: Running;
+  #stopping = false;
+
+  private constructor(options: WorkersOptions, current: Running) {
+    this.#options = options;
+    this.#current = current;
+    this.run.catch(() => undefined);
+    current.run.catch(this.#end.reject);
   }
-  let current = await runQueues(options);
-  const replaced = new Set<Promise<void>>();
-  const { promise: run, resolve, reject } = Promise.withResolvers<void>();
-  run.catch(() => undefined);
-  let stopping = false;
-  const watch = (running: Promise<void>): void => void running.catch(reject);
-  watch(current.run);
-  return {
-    run,
-    use: async (connection, another) => {
-      // Opened first: nothing would end the fresh workers if this failed.
-      const last = await another();
-      const fresh = await runQueues({ ...options, connection }).catch(async (error: unknown) => {
-        await last.close();
-        throw error;
-      });
-      const ended = endOver(last, current).finally(() => replaced.delete(ended));
-      replaced.add(ended);
-      current = fresh;
-      watch(fresh.run);
-      if (stopping) {
-        shutDown(fresh.workers);
-      }
-    },
-    stop: async () => {
-      stopping = true;
-      shutDown(current.workers);
-      await Promise.all([current.run, ...replaced]);
-      resolve();
-    },
-  };
+
+  /** Creates and starts the workers. */
+  static async start(options: WorkersOptions): Promise<Workers> {
+    if (options.patched) {
+      useSynchronousContext(activityContext);
+    }
+    return new Workers(options, await runQueues(options));
+  }
+
+  /**
+   * Starts workers over another connection in place of those that have polled over a silent one. Their polls end only when
+   * the SDK's core gives up that connection, 45 s after its last byte, and it sends no others meanwhile. They finish
+   * what they have begun. If it rejects, they go on, and nothing uses the connection.
+   *
+   * @param another opens a connection for the workers that end. They say over it that Temporal's server need not keep
+   *   their polls, which would take tasks.
+   */
+  async use(connection: NativeConnection, another: () => Promise<NativeConnection>): Promise<void> {
+    // Opened first: nothing would end the fresh workers if this failed.
+    const last = await another();
+    const fresh = await runQueues({ ...this.#options, connection }).catch(async (error: unknown) => {
+      await last.close();
+      throw error;
+    });
+    const ended = endOver(last, this.#current).finally(() => this.#replaced.delete(ended));
+    this.#replaced.add(ended);
+    this.#current = fresh;
+    fresh.run.catch(this.#end.reject);
+    if (this.#stopping) {
+      shutDown(fresh.workers);
+    }
+  }
+
+  /** Stops polling, finishes the work in progress, and resolves when all workers have stopped. */
+  async stop(): Promise<void> {
+    this.#stopping = true;
+    shutDown(this.#current.workers);
+    await Promise.all([this.#current.run, ...this.#replaced]);
+    this.#end.resolve();
+  }
 }

@@ -2,7 +2,7 @@
 import { randomBytes } from "node:crypto";
 import type { Page } from "playwright-core";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
-import { createCheckpointKey } from "#compliance/checkpoint-key.ts";
+import { CheckpointKey } from "#compliance/checkpoint-key.ts";
 import { useTestApi } from "../support/api.ts";
 import {
   clickThrough,
@@ -198,7 +198,7 @@ describe.skipIf(NO_BROWSER)("compliance entries", () => {
   test("are rejected after a change of key, until the saved one is removed", async () => {
     await checkProof();
     await holds();
-    const stranger = createCheckpointKey("signet/compliance", randomBytes(32));
+    const stranger = new CheckpointKey("signet/compliance", randomBytes(32));
     const resign = (answer: ProofAnswer): void => {
       const [, size = "", root = ""] = answer.note.split("\n");
       answer.note = stranger.sign({ size: Number(size), root: Buffer.from(root, "base64") });
@@ -229,7 +229,7 @@ describe.skipIf(NO_BROWSER)("compliance entries", () => {
   test("are rejected with an invalid key, and with the key of another log", async () => {
     await checkProof("nonsense");
     expect(await alert()).toContain("a verifier key is name+id+key");
-    const other = createCheckpointKey("signet/compliance", randomBytes(32));
+    const other = new CheckpointKey("signet/compliance", randomBytes(32));
     await checkProof(other.verifierKey);
     await page.getByText("none of the given keys has signed the note").waitFor();
     expect(await page.getByText("This browser has no saved key yet.").count()).toBe(1);

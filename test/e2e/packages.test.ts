@@ -8,7 +8,7 @@ import { join } from "node:path";
 import { build } from "esbuild";
 import { publint } from "publint";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { createCheckpointKey } from "#compliance/checkpoint-key.ts";
+import { CheckpointKey } from "#compliance/checkpoint-key.ts";
 import { encodeEntry } from "#compliance/entry.ts";
 import { encodeItem } from "#compliance/log-items.ts";
 import { leafHash } from "#lib/transparency-log/node-crypto.ts";
@@ -294,7 +294,7 @@ describe("the command line", () => {
     expect(await fails("migrate")).toBe(
       `2 signet: \`signet migrate\` is part of the service, another package: npx ${PACKAGES.server} migrate\n`,
     );
-    const { verifierKey } = createCheckpointKey("log.example", randomBytes(32));
+    const { verifierKey } = new CheckpointKey("log.example", randomBytes(32));
     expect(await fails("audit", "verify", "--vkey", verifierKey, "--db", "postgres://127.0.0.1:1/x")).toBe(
       "1 signet: --db needs the npm package `pg`: install it beside this one.\n",
     );
@@ -311,7 +311,7 @@ describe("the command line", () => {
   });
 
   test("verifies an exported log, and finds a change", async () => {
-    const key = createCheckpointKey("log.example", randomBytes(32));
+    const key = new CheckpointKey("log.example", randomBytes(32));
     const { beforeIndex, afterIndex } = encodeEntry(
       { type: "credential.revoked", actor: "operator:root", tenant: "ten_1", target: "crd_1" },
       { clock: { now: () => Date.parse("2025-11-20T14:46:40.120Z") }, randomBytes },

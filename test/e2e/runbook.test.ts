@@ -7,7 +7,7 @@ import { mkdtemp, writeFile } from "node:fs/promises";
 import { delimiter, dirname, join } from "node:path";
 import { promisify } from "node:util";
 import { beforeAll, describe, expect, inject, test } from "vitest";
-import { createCheckpointKey } from "#compliance/checkpoint-key.ts";
+import { CheckpointKey } from "#compliance/checkpoint-key.ts";
 import { type Answer, askOperators } from "../support/answer.ts";
 import { newRoot } from "../support/certificates.ts";
 import { inlineCommands, shellLines } from "../support/documents.ts";
@@ -209,7 +209,7 @@ beforeAll(async () => {
     HOME: directory,
     ...IMAGE_ENVIRONMENT,
     IMAGE: productionImage(),
-    VKEY: createCheckpointKey("signet/compliance", checkpointSeed).verifierKey,
+    VKEY: new CheckpointKey("signet/compliance", checkpointSeed).verifierKey,
   };
   await writeFile(join(directory, "FILE"), (await newRoot()).cert);
   const own = await provision(operators);

@@ -267,8 +267,8 @@ export const OUTSIDERS: readonly Mutant[] = [
     breaks:
       "A proxy whose certificate is revoked is no proxy (docs/mutual-tls.md, Behind a proxy or the edge)",
     file: "src/http/mutual-tls/trusted-proxies.ts",
-    find: "isDenied?.(found) !== true && isPinned(found)",
-    replace: "isDenied?.(found) !== undefined && isPinned(found)",
+    find: "isDenied?.(found) !== true && this.#isPinned(found)",
+    replace: "isDenied?.(found) !== undefined && this.#isPinned(found)",
     caughtBy: "test/integration/mutual-tls/proxy.test.ts",
   },
   {

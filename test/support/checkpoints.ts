@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { inject } from "vitest";
 import { NODE_CRYPTO } from "#lib/transparency-log/node-crypto.ts";
 import { parseVerifierKey } from "#lib/transparency-log/signed-note.ts";
-import { type CheckpointKey, createCheckpointKey } from "#compliance/checkpoint-key.ts";
+import { CheckpointKey } from "#compliance/checkpoint-key.ts";
 import { createFileSink } from "#compliance/checkpoint-sink.ts";
 import { signCheckpoint } from "#compliance/sign-checkpoint.ts";
 import type { Environment } from "#config/config.ts";
@@ -41,7 +41,7 @@ export function openTestSigner({ database, environment }: Signed, name = "signet
     createPool({ url: database.url, role, max: 2, log: createLogger({ level: "silent" }) });
   const [auditPool, pool] = [open("signet_audit"), open("signet_worker")];
   const seed = Buffer.from(environment["SIGNET_CHECKPOINT_KEY"] ?? "", "base64");
-  const key = createCheckpointKey(name, seed);
+  const key = new CheckpointKey(name, seed);
   const sink = createFileSink(environment["SIGNET_CHECKPOINT_DIR"] ?? "", randomBytes);
   return {
     key,

@@ -10,9 +10,9 @@ import {
   createRotationLog,
   type RotationEntry,
 } from "#tokens/credentials/rotation-log.ts";
-import { createRotationNotices } from "#tokens/credentials/rotation-notices.ts";
+import { RotationNotices } from "#tokens/credentials/rotation-notices.ts";
 import { TokenRotationService } from "#tokens/credentials/rotation.ts";
-import { createPepper, type Pepper } from "#crypto/pepper.ts";
+import { Pepper } from "#crypto/pepper.ts";
 import { createPool, type Pool, type ServiceRole } from "#database/pool.ts";
 import {
   createClientLookup,
@@ -117,13 +117,16 @@ function listingEntries(entries: RotationEntry[], append: AppendRotationEntry): 
 function createServices(
   parts: Parts,
   pepper: Pepper,
-): TokenServices & { readonly close: () => Promise<void> } {
+): TokenServices & {
+  readonly lastUsed: Pick<LastUsedRecorder, "note" | "close">;
+  readonly close: () => Promise<void>;
+} {
   const { pools, clock, lines } = parts;
   const log = createLogger({ level: "trace", destination: { write: (line) => void lines.push(line) } });
   const append = listingEntries(parts.entries, createRotationLog("client", { clock, randomBytes }));
-  const notices = createRotationNotices({ timers: machineTimers, pool: pools.rotator, clock, append, log });
+  const notices = new RotationNotices({ timers: machineTimers, pool: pools.rotator, clock, append, log });
   const writes: Promise<void>[] = [];
-  const lastUsed: LastUsedRecorder = {
+  const lastUsed: Pick<LastUsedRecorder, "note" | "close"> = {
     note: ({ credential_id: credentialId }, { version }) => {
       const use = { credential_id: credentialId, version, usedAtMs: clock.now() };
       // An unwritable database does not fail the request.
@@ -133,7 +136,7 @@ function createServices(
   };
   return {
     timers: machineTimers,
-    authenticator: createClientAuthenticator({
+    authenticate: createClientAuthenticator({
       findClient: createClientLookup(pools.issuer, machineTimers),
       findRetiredClient: createRetiredClientLookup(pools.issuer, clock, machineTimers),
       verifyAssertion: async () => await Promise.resolve(undefined),
@@ -144,10 +147,8 @@ function createServices(
         void writes.push(replaceMac(pools.issuer, old, { mac_key_id: pepper.id, mac })),
       onRetiredSecret: (client, { version }) => notices.late("misuse", { ...client, version }),
     }),
-    mint: {
-      mint: async ({ credentialId, secretVersion }) =>
-        await Promise.resolve({ token: `${credentialId}/${secretVersion}`, jti: "", kid: "" }),
-    },
+    mint: async ({ credentialId, secretVersion }) =>
+      await Promise.resolve({ token: `${credentialId}/${secretVersion}`, jti: "", kid: "" }),
     lastUsed,
     issued: { note: () => undefined },
     rotation: new TokenRotationService({
@@ -217,7 +218,7 @@ async function startTokenService(): Promise<TokenService> {
   const clock = { now: () => nowMs };
   const parts: Parts = { database, pools, sql, lines: [], entries: [], clock };
   let pepperKey = randomBytes(32);
-  let pepper = createPepper(pepperKey);
+  let pepper = new Pepper(pepperKey);
   let services = createServices(parts, pepper);
   const closing: Promise<void>[] = [];
 
@@ -277,7 +278,7 @@ async function startTokenService(): Promise<TokenService> {
       closing.push(services.close());
       const previous = pepperKey;
       pepperKey = randomBytes(32);
-      pepper = createPepper(pepperKey, [previous]);
+      pepper = new Pepper(pepperKey, [previous]);
       services = createServices(parts, pepper);
     },
     close: async () => {

@@ -4,7 +4,7 @@ import { beforeAll, describe, expect, onTestFinished, test } from "vitest";
 import type { DeliveryState } from "#domain/delivery.ts";
 import { ATTEMPT_MAX, RETRY_WINDOW_MS } from "#domain/retry-schedule.ts";
 import { createLogger } from "#observability/logger.ts";
-import { createCheckpointRequests } from "#temporal/checkpoint-requests.ts";
+import { CheckpointRequests } from "#temporal/checkpoint-requests.ts";
 import { replaySignal, replayWorkflowId, verifyWorkflowId } from "#workflows/messages.ts";
 import { type BillableActions, billableActions, totalOf } from "../support/billable-actions.ts";
 import { certificateFiles, newRoot, serverPair } from "../support/certificates.ts";
@@ -276,11 +276,7 @@ test("a verification, and the upkeep", async () => {
     expect(totalOf(verification)).toBe(documented.get("the verification of an endpoint, at the first ping"));
     await receiver.close();
 
-    const requests = createCheckpointRequests(
-      world.temporal,
-      machineTimers,
-      createLogger({ level: "silent" }),
-    );
+    const requests = new CheckpointRequests(world.temporal, machineTimers, createLogger({ level: "silent" }));
     requests.request(1);
     const checkpoint = await eventually(
       async () => await actionsOf(world, "signCheckpoint/1").then((it) => it.activities > 0 && it),

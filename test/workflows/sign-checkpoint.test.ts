@@ -4,7 +4,7 @@ import { beforeAll, expect, test } from "vitest";
 import { NODE_CRYPTO } from "#lib/transparency-log/node-crypto.ts";
 import { openCheckpoint, parseVerifierKey } from "#lib/transparency-log/signed-note.ts";
 import { appendEntry } from "#compliance/append-entry.ts";
-import { createCheckpointKey } from "#compliance/checkpoint-key.ts";
+import { CheckpointKey } from "#compliance/checkpoint-key.ts";
 import { createPool } from "#database/pool.ts";
 import { transaction } from "#database/transaction.ts";
 import { systemClock } from "#runtime/machine-timers.ts";
@@ -83,7 +83,7 @@ test("a run signs the added entries with the configured key", async () => {
   expect(await run("sign/2")).toMatchObject({ signed: false });
   expect(await notes()).toEqual(before);
   const { checkpointName, checkpointKey = Buffer.of() } = made.current.config;
-  const key = createCheckpointKey(checkpointName, checkpointKey);
+  const key = new CheckpointKey(checkpointName, checkpointKey);
   const keys = [await parseVerifierKey(key.verifierKey, NODE_CRYPTO)];
   const { size } = await openCheckpoint(before.at(-1) ?? "", keys, NODE_CRYPTO);
   expect(size).toBeGreaterThan(0);

@@ -1,5 +1,5 @@
 /** The stream of changing deliveries (contract 4.11). */
-import { TOKEN_LIFETIME_SECONDS } from "#tokens/oauth/access-token.ts";
+import { TOKEN_LIFETIME_SECONDS } from "#domain/identity.ts";
 import type { RevocableToken } from "#revocation/deny-list.ts";
 import {
   EVENT_STREAM,

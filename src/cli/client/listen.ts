@@ -15,7 +15,7 @@ import { CommandError, misused } from "../exit-codes.ts";
 import { printable, printableJson } from "../output.ts";
 import { asTenant, type Invocation, wholeNumber, withExamples, words } from "./command.ts";
 import { untilInterrupted } from "./interrupted.ts";
-import { type LocalReceiver, type ReceivedDelivery, startLocalReceiver } from "./local-receiver.ts";
+import { LocalReceiver, type ReceivedDelivery } from "./local-receiver.ts";
 import type { ClientOptions } from "./open-client.ts";
 
 const DESCRIPTION = "signet listen";
@@ -101,7 +101,7 @@ async function openReceiver(
   onDelivery: (delivery: ReceivedDelivery) => void,
 ): Promise<LocalReceiver> {
   try {
-    return await startLocalReceiver({
+    return await LocalReceiver.start({
       port: wholeNumber("--port", port),
       now: () => systemClock.now(),
       fetch: context.fetch,

@@ -58,13 +58,6 @@ export interface LocalReceiverOptions {
   readonly onForwardFailure: (message: string) => void;
 }
 
-export interface LocalReceiver {
-  readonly url: string;
-  /** Sets the secret to verify with; requests wait for it. */
-  setSecret(secret: string): void;
-  close(): Promise<void>;
-}
-
 interface Answer {
   readonly status: number;
   readonly body?: string | Buffer;
@@ -111,17 +104,38 @@ class SeenIds {
   }
 }
 
-class Receiver {
+export class LocalReceiver {
   readonly #options: LocalReceiverOptions;
   readonly #seen = new SeenIds();
-  readonly #secret: Promise<string>;
-  setSecret: (secret: string) => void = () => undefined;
+  readonly #secret = Promise.withResolvers<string>();
+  readonly #server = createServer((request, response) => {
+    this.#receive(request, response).catch(() => response.destroy());
+  });
+  #port = 0;
 
-  constructor(options: LocalReceiverOptions) {
+  private constructor(options: LocalReceiverOptions) {
     this.#options = options;
-    this.#secret = new Promise((resolve) => {
-      this.setSecret = resolve;
-    });
+    endUnused(this.#server);
+  }
+
+  /** Starts the receiver. */
+  static async start(options: LocalReceiverOptions): Promise<LocalReceiver> {
+    const receiver = new LocalReceiver(options);
+    receiver.#port = (await listenOn(receiver.#server, { host: HOST, port: options.port })).port;
+    return receiver;
+  }
+
+  get url(): string {
+    return `http://${HOST}:${this.#port}/`;
+  }
+
+  /** Sets the secret to verify with; requests wait for it. */
+  setSecret(secret: string): void {
+    this.#secret.resolve(secret);
+  }
+
+  async close(): Promise<void> {
+    await closeAtOnce(this.#server);
   }
 
   /** The first ping may arrive before the answer to the registration, which contains the secret. */
@@ -131,7 +145,7 @@ class Receiver {
       timer = setTimeout(() => reject(new Error("no secret yet")), SECRET_MS);
     });
     try {
-      return await Promise.race([this.#secret, late]);
+      return await Promise.race([this.#secret.promise, late]);
     } finally {
       clearTimeout(timer);
     }
@@ -153,7 +167,7 @@ class Receiver {
     }
   }
 
-  async receive(request: IncomingMessage, response: ServerResponse): Promise<void> {
+  async #receive(request: IncomingMessage, response: ServerResponse): Promise<void> {
     if (request.method !== "POST") {
       response.writeHead(405, { allow: "POST" }).end();
       return;
@@ -193,19 +207,4 @@ class Receiver {
       onDelivery({ ...common, ...refused, event_id: null, status, payload: null });
     }
   }
-}
-
-/** Starts the receiver. */
-export async function startLocalReceiver(options: LocalReceiverOptions): Promise<LocalReceiver> {
-  const receiver = new Receiver(options);
-  const server = createServer((request, response) => {
-    receiver.receive(request, response).catch(() => response.destroy());
-  });
-  endUnused(server);
-  const { port } = await listenOn(server, { host: HOST, port: options.port });
-  return {
-    url: `http://${HOST}:${port}/`,
-    setSecret: (secret) => receiver.setSecret(secret),
-    close: async () => await closeAtOnce(server),
-  };
 }

@@ -9,6 +9,7 @@ import { hasCertificateHeader } from "./client-cert-header.ts";
 import type { ClientCertificate } from "./client-certificate.ts";
 import { plainAddress } from "./forwarded-address.ts";
 import { presentedBy } from "./peer-certificate.ts";
+import type { TrustedProxies } from "./trusted-proxies.ts";
 
 /** The client of a request, according to the connection and trusted proxies. */
 export interface ClientOrigin {
@@ -27,13 +28,6 @@ export interface ClientIdentification {
   identify(request: IncomingMessage): ClientOrigin;
   /** Returns the request id from a trusted proxy, if it is valid (contract 9.2). */
   requestIdOf(request: IncomingMessage): string | undefined;
-}
-
-/** The proxies whose headers are trusted. */
-export interface TrustedProxies {
-  isTrusted(socket: Socket): boolean;
-  certificateOf(request: IncomingMessage): FoundCertificate;
-  addressOf(request: IncomingMessage, peer: string): string;
 }
 
 /** The properties of a connection that all its requests share. */

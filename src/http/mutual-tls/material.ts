@@ -145,13 +145,13 @@ export async function openMaterial(
   }
 
   // The state of the files is noted before they are read, so no change is missed.
-  const watched = await watchFiles(() => paths, reload);
+  const unwatch = await watchFiles(() => paths, reload);
   try {
     current = await readMaterial(files);
     noteExpiries(files, current);
     note(undefined);
   } catch (error) {
-    watched.close();
+    unwatch();
     throw error;
   }
   const opened = current;
@@ -166,6 +166,6 @@ export async function openMaterial(
         return refused === undefined ? undefined : { refused: true };
       },
     },
-    close: () => watched.close(),
+    close: unwatch,
   };
 }

@@ -3,13 +3,13 @@
  * trusted if it connects over the unix socket, or from a listed address by mutual TLS with a pinned name. Even then the
  * forwarded certificate is verified again here.
  */
+import type { IncomingMessage } from "node:http";
 import type { Socket } from "node:net";
 import { TLSSocket } from "node:tls";
 import type { AddressSet } from "#runtime/address-set.ts";
-import type { CertificateJudge } from "./certificate-judge.ts";
+import type { CertificateJudge, FoundCertificate } from "./certificate-judge.ts";
 import { type ClientCertificate, hasPinnedName } from "./client-certificate.ts";
 import { forwardedProblem, readCertificateHeaders } from "./client-cert-header.ts";
-import type { TrustedProxies } from "./client-identification.ts";
 import { type ForwardedHeader, forwardedAddress, plainAddress } from "./forwarded-address.ts";
 import { presentedBy } from "./peer-certificate.ts";
 
@@ -30,34 +30,42 @@ export interface TrustedProxiesOptions {
   readonly judgeClient: CertificateJudge;
 }
 
-/** Creates the trusted proxies. */
-export function createTrustedProxies(options: TrustedProxiesOptions): TrustedProxies {
-  const { addresses, names, isLocalSocket, forwardedHeader, judgeProxy, isDenied, judgeClient } = options;
-  const pinned = new WeakMap<ClientCertificate, boolean>();
+/** The proxies whose headers are trusted. */
+export class TrustedProxies {
+  readonly #options: TrustedProxiesOptions;
+  readonly #pinned = new WeakMap<ClientCertificate, boolean>();
 
-  function isPinned(certificate: ClientCertificate): boolean {
-    const [leaf] = certificate.chain;
-    const known = pinned.get(certificate) ?? (leaf !== undefined && hasPinnedName(leaf, names));
-    pinned.set(certificate, known);
-    return known;
+  constructor(options: TrustedProxiesOptions) {
+    this.#options = options;
   }
 
-  return {
-    isTrusted: (socket) => {
-      if (isLocalSocket(socket)) {
-        return true;
-      }
-      if (!(socket instanceof TLSSocket) || !addresses.has(plainAddress(socket.remoteAddress ?? "") ?? "")) {
-        return false;
-      }
-      const found = judgeProxy(presentedBy(socket));
-      return typeof found !== "string" && isDenied?.(found) !== true && isPinned(found);
-    },
-    certificateOf: ({ headers }) => {
-      const forwarded = readCertificateHeaders(headers);
-      return forwarded === undefined ? forwardedProblem(headers) : judgeClient(forwarded);
-    },
-    addressOf: ({ headers }, peer) =>
-      forwardedAddress(headers, peer, { header: forwardedHeader, trusted: addresses }),
-  };
+  isTrusted(socket: Socket): boolean {
+    const { addresses, isLocalSocket, judgeProxy, isDenied } = this.#options;
+    if (isLocalSocket(socket)) {
+      return true;
+    }
+    if (!(socket instanceof TLSSocket) || !addresses.has(plainAddress(socket.remoteAddress ?? "") ?? "")) {
+      return false;
+    }
+    const found = judgeProxy(presentedBy(socket));
+    return typeof found !== "string" && isDenied?.(found) !== true && this.#isPinned(found);
+  }
+
+  certificateOf({ headers }: IncomingMessage): FoundCertificate {
+    const forwarded = readCertificateHeaders(headers);
+    return forwarded === undefined ? forwardedProblem(headers) : this.#options.judgeClient(forwarded);
+  }
+
+  addressOf({ headers }: IncomingMessage, peer: string): string {
+    const { forwardedHeader: header, addresses: trusted } = this.#options;
+    return forwardedAddress(headers, peer, { header, trusted });
+  }
+
+  #isPinned(certificate: ClientCertificate): boolean {
+    const [leaf] = certificate.chain;
+    const known =
+      this.#pinned.get(certificate) ?? (leaf !== undefined && hasPinnedName(leaf, this.#options.names));
+    this.#pinned.set(certificate, known);
+    return known;
+  }
 }

@@ -3,11 +3,8 @@ import { nothingHere, SignetError } from "#domain/errors.ts";
 import { requestPath } from "../problem.ts";
 import type { SignetServer } from "../types.ts";
 
-/** The methods of each path, which a 405 response must list (RFC 9110 section 15.5.6). */
-export interface AllowedMethods {
-  /** Returns the methods of the routes that match a path; empty if there is none. */
-  of(path: string): readonly string[];
-}
+/** Returns the methods of the routes that match a path, which a 405 response must list (RFC 9110 section 15.5.6). */
+export type AllowedMethods = (path: string) => readonly string[];
 
 declare module "fastify" {
   interface FastifyInstance {
@@ -27,7 +24,7 @@ export function noRouteOf(request: FastifyRequest): SignetError {
 
 /** Returns the error for an unknown path or an unsupported method. */
 export function noSuchRoute(path: string, allowed: AllowedMethods): SignetError {
-  const methods = allowed.of(path);
+  const methods = allowed(path);
   if (methods.length === 0) {
     return nothingHere();
   }
@@ -54,16 +51,11 @@ export function collectAllowedMethods(server: SignetServer): void {
     }
     addresses.set(route.url, address);
   });
-  const allowed: AllowedMethods = {
-    of: (path) => {
-      // A literal path has precedence over one with a parameter, like /dlq/replay over /dlq/:id.
-      const exact = addresses.get(path);
-      const matches =
-        exact === undefined
-          ? [...addresses.values()].filter((address) => address.pattern.test(path))
-          : [exact];
-      return [...new Set(matches.flatMap((address) => [...address.methods]))].sort();
-    },
-  };
-  server.decorate("allowedMethods", allowed);
+  server.decorate("allowedMethods", (path: string) => {
+    // A literal path has precedence over one with a parameter, like /dlq/replay over /dlq/:id.
+    const exact = addresses.get(path);
+    const matches =
+      exact === undefined ? [...addresses.values()].filter(({ pattern }) => pattern.test(path)) : [exact];
+    return [...new Set(matches.flatMap(({ methods }) => [...methods]))].sort();
+  });
 }

@@ -7,37 +7,38 @@ import { rateLimited } from "./rate-limited.ts";
 const BYTES_OF_ONE = 262_144;
 
 /** The rate limit of public requests. */
-export interface PublicRate {
-  /** Counts a request of an address. @throws SignetError RATE_LIMITED */
-  readonly take: (address: string) => void;
-  /** Charges a long response to the address, which may delay its next request. @param bytes size of the body */
-  readonly charge: (address: string, bytes: number) => void;
-}
+export class PublicRate {
+  readonly #perSecond: number;
+  readonly #monotonic: () => number;
+  readonly #buckets = new TokenBuckets();
 
-/**
- * @param perSecond requests per second, and maximum burst; 0 for no limit
- * @param monotonic monotonic clock, in milliseconds
- */
-export function createPublicRate(perSecond: number, monotonic: () => number): PublicRate {
-  const buckets = new TokenBuckets();
-  return {
-    take(address) {
-      const beyond =
-        perSecond === 0
-          ? undefined
-          : takeFrom(address, ({ key, hosts }) => buckets.take(key, perSecond * hosts, monotonic()));
-      if (beyond !== undefined) {
-        throw rateLimited(
-          "public",
-          beyond.waitMs,
-          "Too many requests for public documents from this address.",
-        );
-      }
-    },
-    charge(address, bytes) {
-      for (const { key } of networksOf(address)) {
-        buckets.charge(key, Math.floor(bytes / BYTES_OF_ONE));
-      }
-    },
-  };
+  /**
+   * @param perSecond requests per second, and maximum burst; 0 for no limit
+   * @param monotonic monotonic clock, in milliseconds
+   */
+  constructor(perSecond: number, monotonic: () => number) {
+    this.#perSecond = perSecond;
+    this.#monotonic = monotonic;
+  }
+
+  /** Counts a request of an address. @throws SignetError RATE_LIMITED */
+  take(address: string): void {
+    if (this.#perSecond === 0) {
+      return;
+    }
+    const beyond = takeFrom(address, ({ key, hosts }) =>
+      this.#buckets.take(key, this.#perSecond * hosts, this.#monotonic()),
+    );
+    if (beyond !== undefined) {
+      const detail = "Too many requests for public documents from this address.";
+      throw rateLimited("public", beyond.waitMs, detail);
+    }
+  }
+
+  /** Charges a long response to the address, which may delay its next request. @param bytes size of the body */
+  charge(address: string, bytes: number): void {
+    for (const { key } of networksOf(address)) {
+      this.#buckets.charge(key, Math.floor(bytes / BYTES_OF_ONE));
+    }
+  }
 }

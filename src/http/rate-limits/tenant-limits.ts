@@ -16,42 +16,50 @@ interface Answer {
   header(name: string, value: string): unknown;
 }
 
-export interface TenantLimits {
-  /** Returns the tenant's policy; a promise only if it must be read from the database. */
-  policyOf(tenantId: string): TenantPolicy | Promise<TenantPolicy>;
-  /** Drops the tenant's cached policy after a change. */
-  readonly forget: (tenantId: string) => void;
-  /** Counts a request and reports the remaining quota in the response. @throws SignetError RATE_LIMITED */
-  admit(tenantId: string, policy: TenantPolicy, rate: TenantRate, answer: Answer): void;
-  /** Charges the events of a batch beyond the first, which may delay the next request. */
-  chargeEvents(tenantId: string, count: number): void;
-}
-
 export interface TenantLimitsOptions {
   readonly policies: TenantPolicies;
   /** Monotonic clock, in milliseconds. */
   readonly monotonic: () => number;
 }
 
-/** Creates the limits of one process. */
-export function createTenantLimits({ policies, monotonic }: TenantLimitsOptions): TenantLimits {
-  const buckets = { api: new TokenBuckets(), publish: new TokenBuckets() };
-  return {
-    policyOf: (tenantId) => policies.known(tenantId) ?? policies.read(tenantId),
-    forget: (tenantId) => policies.forget(tenantId),
-    admit: (tenantId, { limits }, rate, answer) => {
-      const perSecond = limits[RATES[rate]];
-      if (perSecond === 0) {
-        return;
-      }
-      const waitMs = buckets[rate].take(tenantId, perSecond, monotonic());
-      const seconds = Math.max(1, Math.ceil(waitMs / 1_000));
-      answer.header("ratelimit-policy", `"${rate}";q=${perSecond};w=1`);
-      answer.header("ratelimit", `"${rate}";r=${buckets[rate].left(tenantId)};t=${seconds}`);
-      if (waitMs > 0) {
-        throw rateLimited(rate, waitMs, "The tenant has exceeded its rate limit.");
-      }
-    },
-    chargeEvents: (tenantId, count) => buckets.publish.charge(tenantId, count),
-  };
+/** The limits of one process. */
+export class TenantLimits {
+  readonly #options: TenantLimitsOptions;
+  readonly #buckets = { api: new TokenBuckets(), publish: new TokenBuckets() };
+
+  constructor(options: TenantLimitsOptions) {
+    this.#options = options;
+  }
+
+  /** Returns the tenant's policy; a promise only if it must be read from the database. */
+  policyOf(tenantId: string): TenantPolicy | Promise<TenantPolicy> {
+    const { policies } = this.#options;
+    return policies.known(tenantId) ?? policies.read(tenantId);
+  }
+
+  /** Drops the tenant's cached policy after a change. */
+  forget(tenantId: string): void {
+    this.#options.policies.forget(tenantId);
+  }
+
+  /** Counts a request and reports the remaining quota in the response. @throws SignetError RATE_LIMITED */
+  admit(tenantId: string, { limits }: TenantPolicy, rate: TenantRate, answer: Answer): void {
+    const perSecond = limits[RATES[rate]];
+    if (perSecond === 0) {
+      return;
+    }
+    const buckets = this.#buckets[rate];
+    const waitMs = buckets.take(tenantId, perSecond, this.#options.monotonic());
+    const seconds = Math.max(1, Math.ceil(waitMs / 1_000));
+    answer.header("ratelimit-policy", `"${rate}";q=${perSecond};w=1`);
+    answer.header("ratelimit", `"${rate}";r=${buckets.left(tenantId)};t=${seconds}`);
+    if (waitMs > 0) {
+      throw rateLimited(rate, waitMs, "The tenant has exceeded its rate limit.");
+    }
+  }
+
+  /** Charges the events of a batch beyond the first, which may delay the next request. */
+  chargeEvents(tenantId: string, count: number): void {
+    this.#buckets.publish.charge(tenantId, count);
+  }
 }

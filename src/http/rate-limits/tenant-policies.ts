@@ -2,7 +2,7 @@
  * In-memory cache of tenants' policies. A change is published in the sequence of revocations, and removes the cached
  * policy before the change's response is sent.
  */
-import { createBatcher } from "#database/batcher.ts";
+import { type Batcher, createBatcher } from "#database/batcher.ts";
 import type { TenantPolicyRow } from "#database/repositories/tenant-policies.ts";
 import { putBounded } from "#domain/bounded-map.ts";
 import type { Clock, Timers } from "#domain/clock.ts";
@@ -21,18 +21,6 @@ export interface TenantPolicy {
   readonly signing: ReadonlySet<string>;
 }
 
-export interface TenantPolicies {
-  /** Returns the policy if it was read at most 5 s ago, for the hot path. */
-  known(tenantId: string): TenantPolicy | undefined;
-  /**
-   * Reads the policy. Returns the defaults for an unknown tenant. If the database is unavailable, returns the last
-   * known policy, or rejects if there is none.
-   */
-  read(tenantId: string): Promise<TenantPolicy>;
-  /** Drops the policy after a change, and discards the results of reads in progress. */
-  forget(tenantId: string): void;
-}
-
 export interface TenantPoliciesOptions {
   readonly find: (tenantIds: readonly string[]) => Promise<readonly TenantPolicyRow[]>;
   readonly defaults: LimitDefaults;
@@ -45,58 +33,67 @@ interface Kept {
   readonly until: number;
 }
 
-/** Creates the cache of one process. */
-export function createTenantPolicies({
-  find,
-  defaults,
-  clock,
-  timers,
-}: TenantPoliciesOptions): TenantPolicies {
-  const kept = new Map<string, Kept>();
+/** The cache of one process. */
+export class TenantPolicies {
+  readonly #options: TenantPoliciesOptions;
+  readonly #kept = new Map<string, Kept>();
+  readonly #lookup: Batcher<string, TenantPolicy>;
   /** Number of dropped policies, to detect reads that began before a drop and may be outdated. */
-  let forgotten = 0;
-  const lookup = createBatcher<string, TenantPolicy>({
-    ...LOOKUP_BATCH,
-    timers,
-    flush: async (tenantIds) => {
-      const until = clock.now() + POLICY_LIFE_MS;
-      const forgottenBefore = forgotten;
-      const rows = new Map((await find([...new Set(tenantIds)])).map((row) => [row.id, row]));
-      return tenantIds.map((tenantId) => {
-        const row = rows.get(tenantId);
-        const policy = {
-          limits: effectiveLimits(defaults, row?.limits),
-          region: row?.region,
-          signing: new Set(row?.signing),
-        };
-        // A cell learns of a new tenant within a second, so what is unknown is read again.
-        if (row !== undefined && forgotten === forgottenBefore) {
-          putBounded(kept, tenantId, { policy, until }, TENANTS_MAX);
-        }
-        return policy;
-      });
-    },
-  });
-  return {
-    known: (tenantId) => {
-      const found = kept.get(tenantId);
-      return found !== undefined && clock.now() < found.until ? found.policy : undefined;
-    },
-    read: async (tenantId) => {
-      try {
-        return await lookup.add(tenantId);
-      } catch (error) {
-        // The database is unavailable. Requests are still admitted for a limited time, under the last known policy.
-        const found = kept.get(tenantId);
-        if (found === undefined) {
-          throw error;
-        }
-        return found.policy;
+  #forgotten = 0;
+
+  constructor(options: TenantPoliciesOptions) {
+    this.#options = options;
+    const flush = async (tenantIds: readonly string[]): Promise<TenantPolicy[]> =>
+      await this.#find(tenantIds);
+    this.#lookup = createBatcher({ ...LOOKUP_BATCH, timers: options.timers, flush });
+  }
+
+  /** Returns the policy if it was read at most 5 s ago, for the hot path. */
+  known(tenantId: string): TenantPolicy | undefined {
+    const found = this.#kept.get(tenantId);
+    return found !== undefined && this.#options.clock.now() < found.until ? found.policy : undefined;
+  }
+
+  /**
+   * Reads the policy. Returns the defaults for an unknown tenant. If the database is unavailable, returns the last
+   * known policy, or rejects if there is none.
+   */
+  async read(tenantId: string): Promise<TenantPolicy> {
+    try {
+      return await this.#lookup.add(tenantId);
+    } catch (error) {
+      // The database is unavailable. Requests are still admitted for a limited time, under the last known policy.
+      const found = this.#kept.get(tenantId);
+      if (found === undefined) {
+        throw error;
       }
-    },
-    forget: (tenantId) => {
-      forgotten += 1;
-      kept.delete(tenantId);
-    },
-  };
+      return found.policy;
+    }
+  }
+
+  /** Drops the policy after a change, and discards the results of reads in progress. */
+  forget(tenantId: string): void {
+    this.#forgotten += 1;
+    this.#kept.delete(tenantId);
+  }
+
+  async #find(tenantIds: readonly string[]): Promise<TenantPolicy[]> {
+    const { find, defaults, clock } = this.#options;
+    const until = clock.now() + POLICY_LIFE_MS;
+    const forgottenBefore = this.#forgotten;
+    const rows = new Map((await find([...new Set(tenantIds)])).map((row) => [row.id, row]));
+    return tenantIds.map((tenantId) => {
+      const row = rows.get(tenantId);
+      const policy = {
+        limits: effectiveLimits(defaults, row?.limits),
+        region: row?.region,
+        signing: new Set(row?.signing),
+      };
+      // A cell learns of a new tenant within a second, so what is unknown is read again.
+      if (row !== undefined && this.#forgotten === forgottenBefore) {
+        putBounded(this.#kept, tenantId, { policy, until }, TENANTS_MAX);
+      }
+      return policy;
+    });
+  }
 }

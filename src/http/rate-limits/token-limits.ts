@@ -4,6 +4,7 @@
  */
 import type { Config } from "#config/config.ts";
 import { SignetError } from "#domain/errors.ts";
+import { TOKEN_LIFETIME_MINUTES } from "#domain/identity.ts";
 import { FixedWindows } from "#domain/fixed-windows.ts";
 import { networksOf, takeFrom } from "./address-key.ts";
 import { FailureLimiter } from "./failure-limiter.ts";
@@ -14,72 +15,69 @@ const MINUTE_MS = 60_000;
 /** Maximum length of a client id in a key, longer than any valid id, so that input cannot inflate keys. */
 const CLIENT_KEY_LENGTH = 64;
 
-export interface TokenLimits {
+type LimitSettings = Pick<Config, "tokenRatePerClient" | "tokenRatePerAddress" | "tokenFailures">;
+
+/** The limits of one process. */
+export class TokenLimits {
+  readonly #monotonic: () => number;
+  readonly #addresses: FixedWindows;
+  readonly #clients: FixedWindows;
+  readonly #gate = new NarrowGate("token_address");
+  readonly #failures: FailureLimiter;
+
+  /** @param monotonic monotonic clock, in milliseconds */
+  constructor(config: LimitSettings, monotonic: () => number) {
+    this.#monotonic = monotonic;
+    this.#addresses = new FixedWindows({ count: config.tokenRatePerAddress, perMs: MINUTE_MS });
+    this.#clients = new FixedWindows({ count: config.tokenRatePerClient, perMs: MINUTE_MS });
+    this.#failures = new FailureLimiter({
+      count: config.tokenFailures,
+      limit: "token_failures",
+      detail: "Too many failed authentications.",
+      monotonic,
+    });
+  }
+
   /**
    * Counts a request of an address and identifies its sender.
    *
    * @throws SignetError RATE_LIMITED instead of the original error, if the address is beyond its limit
    */
-  identify<T>(address: string, identify: () => Promise<T>): Promise<T>;
+  async identify<T>(address: string, identify: () => Promise<T>): Promise<T> {
+    const beyond = takeFrom(address, ({ key, hosts }) => this.#addresses.take(key, this.#monotonic(), hosts));
+    if (beyond === undefined) {
+      return await identify();
+    }
+    const { key, waitMs } = beyond;
+    try {
+      return await this.#gate.run(key, identify);
+    } catch (error) {
+      if (error instanceof SignetError && error.status < 500 && error.code !== "RATE_LIMITED") {
+        throw rateLimited("token_address", waitMs, "Too many token requests from this address.");
+      }
+      throw error;
+    }
+  }
+
   /** Counts a request of an authenticated client. @throws SignetError RATE_LIMITED */
-  admitClient(clientId: string): void;
+  admitClient(clientId: string): void {
+    const waitMs = this.#clients.take(clientId, this.#monotonic());
+    if (waitMs > 0) {
+      const detail = `Too many token requests for this client; a token is valid for ${TOKEN_LIFETIME_MINUTES} minutes.`;
+      throw rateLimited("token_client", waitMs, detail);
+    }
+  }
+
   /** Runs an authentication. @throws SignetError RATE_LIMITED after too many failures of the client from the address */
-  authenticate<T>(address: string, clientId: string, authenticate: () => Promise<T>): Promise<T>;
-}
-
-type LimitSettings = Pick<Config, "tokenRatePerClient" | "tokenRatePerAddress" | "tokenFailures">;
-
-/**
- * Creates the limits of one process.
- *
- * @param monotonic monotonic clock, in milliseconds
- */
-export function createTokenLimits(config: LimitSettings, monotonic: () => number): TokenLimits {
-  const addresses = new FixedWindows({ count: config.tokenRatePerAddress, perMs: MINUTE_MS });
-  const clients = new FixedWindows({ count: config.tokenRatePerClient, perMs: MINUTE_MS });
-  const gate = new NarrowGate("token_address");
-  const failures = new FailureLimiter({
-    count: config.tokenFailures,
-    limit: "token_failures",
-    detail: "Too many failed authentications.",
-    monotonic,
-  });
-  return {
-    identify: async (address, identify) => {
-      const beyond = takeFrom(address, ({ key, hosts }) => addresses.take(key, monotonic(), hosts));
-      if (beyond === undefined) {
-        return await identify();
-      }
-      const { key, waitMs } = beyond;
-      try {
-        return await gate.run(key, identify);
-      } catch (error) {
-        if (error instanceof SignetError && error.status < 500 && error.code !== "RATE_LIMITED") {
-          throw rateLimited("token_address", waitMs, "Too many token requests from this address.");
-        }
-        throw error;
-      }
-    },
-    admitClient: (clientId) => {
-      const waitMs = clients.take(clientId, monotonic());
-      if (waitMs > 0) {
-        throw rateLimited(
-          "token_client",
-          waitMs,
-          "Too many token requests for this client; a token is valid for 15 minutes.",
-        );
-      }
-    },
-    authenticate: async (address, clientId, authenticate) => {
-      const networks = networksOf(address, clientId.slice(0, CLIENT_KEY_LENGTH));
-      try {
-        const client = await failures.check(networks, authenticate);
-        failures.succeeded(networks);
-        return client;
-      } catch (error) {
-        const failed = error instanceof SignetError && error.code === "INVALID_CLIENT";
-        throw (failed ? failures.failed(networks) : undefined) ?? error;
-      }
-    },
-  };
+  async authenticate<T>(address: string, clientId: string, authenticate: () => Promise<T>): Promise<T> {
+    const networks = networksOf(address, clientId.slice(0, CLIENT_KEY_LENGTH));
+    try {
+      const client = await this.#failures.check(networks, authenticate);
+      this.#failures.succeeded(networks);
+      return client;
+    } catch (error) {
+      const failed = error instanceof SignetError && error.code === "INVALID_CLIENT";
+      throw (failed ? this.#failures.failed(networks) : undefined) ?? error;
+    }
+  }
 }

@@ -9,7 +9,7 @@ import { hasWayToSecurity } from "#database/repositories/tokens/operators.ts";
 import type { Clock } from "#domain/clock.ts";
 import { machineTimers } from "#runtime/machine-timers.ts";
 import type { Logger } from "#observability/logger.ts";
-import { createOperatorAuthenticator } from "#tokens/operators/authenticate-operator.ts";
+import { OperatorAuthenticator } from "#tokens/operators/authenticate-operator.ts";
 import { createRefusalAudit } from "#tokens/operators/refusal-audit.ts";
 import { FailureLimiter } from "#http/rate-limits/failure-limiter.ts";
 
@@ -48,7 +48,7 @@ async function bootstrapToken({
 export async function openOperatorAccess(parts: OperatorAccessServices): Promise<OperatorAccess> {
   const { pool, pepper, clock, randomBytes, log } = parts;
   return {
-    authenticator: createOperatorAuthenticator({
+    authenticator: new OperatorAuthenticator({
       db: pool,
       pepper,
       bootstrapToken: await bootstrapToken(parts),

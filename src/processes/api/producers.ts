@@ -7,12 +7,8 @@ import { createProducerLookup } from "#database/repositories/tokens/producer-sec
 import type { Clock } from "#domain/clock.ts";
 import { machineTimers } from "#runtime/machine-timers.ts";
 import type { Logger } from "#observability/logger.ts";
-import { createLastUsedRecorder } from "#tokens/oauth/last-used.ts";
-import {
-  type AdmitIdentity,
-  createProducerAuthenticator,
-  type ProducerAuthenticator,
-} from "#tokens/producers/authenticate-producer.ts";
+import { LastUsedRecorder } from "#tokens/oauth/last-used.ts";
+import { type AdmitIdentity, ProducerAuthenticator } from "#tokens/producers/authenticate-producer.ts";
 import { FailureLimiter } from "#http/rate-limits/failure-limiter.ts";
 import { FruitlessLookups } from "#http/rate-limits/fruitless-lookups.ts";
 
@@ -41,13 +37,13 @@ export function openProducers({
   clock,
   log,
 }: ProducerServices): Producers {
-  const lastUsed = createLastUsedRecorder({
+  const lastUsed = new LastUsedRecorder({
     timers: machineTimers,
     write: async (used) => await touchVersions(pool, "producer_secrets", used),
     clock,
     log,
   });
-  const authenticator = createProducerAuthenticator({
+  const authenticator = new ProducerAuthenticator({
     find: createProducerLookup(pool, clock, machineTimers),
     keyring,
     admit: isAdmitted,

@@ -21,13 +21,13 @@ import { registerGuide } from "#portal/guide/guide.ts";
 import { createPortalGuard, registerPortal } from "#portal/portal.ts";
 import { PortalSessions } from "#tokens/portal-sessions.ts";
 import { FruitlessLookups } from "#http/rate-limits/fruitless-lookups.ts";
-import { createPublicRate } from "#http/rate-limits/public-rate.ts";
+import { PublicRate } from "#http/rate-limits/public-rate.ts";
 import type { TenantLimits } from "#http/rate-limits/tenant-limits.ts";
 import type { InProcessCalls } from "#api/in-process.ts";
 import { collectOpenApi, registerOpenApiRoute } from "#api/openapi.ts";
 import { installRequestTracing } from "#http/plugins/request-tracing.ts";
 import { createAdmission, createScopeGuard } from "#tokens/guards/authentication.ts";
-import { createIngressValidator } from "#tokens/guards/ingress-validator.ts";
+import { IngressValidator } from "#tokens/guards/ingress-validator.ts";
 import { registerApiReference } from "#api/routes/api-reference.ts";
 import { registerComplianceRoutes } from "#api/routes/compliance.ts";
 import { registerCredentialRevocation, registerLeakRevocation } from "#api/routes/credential-revocation.ts";
@@ -174,7 +174,7 @@ function registerCredentials(server: SignetServer, services: ApiServices): void 
 export async function createApi(services: ApiServices): Promise<SignetServer> {
   const { config, clock, randomBytes, log, pools, calls } = services;
   const admit = createAdmission(services.tenantLimits, services.cells);
-  const ingress = createIngressValidator(services.producers, admit);
+  const ingress = new IngressValidator(services.producers, admit);
   const portal = portalOptions(services);
   const binding = { bindingRequired: !config.development };
   const scopes = calls.guard(
@@ -188,7 +188,7 @@ export async function createApi(services: ApiServices): Promise<SignetServer> {
       signatures: (required) => ingress.guard(required),
       portal: createPortalGuard(() => server, portal),
       cells: services.cells,
-      open: createPublicRate(config.publicRatePerAddress, machineTimers.monotonic),
+      open: new PublicRate(config.publicRatePerAddress, machineTimers.monotonic),
     },
     clients: calls.clients(services.clients),
     idempotency: {

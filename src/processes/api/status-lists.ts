@@ -16,14 +16,8 @@ import { newId } from "#domain/ids.ts";
 import type { RevocationView } from "#revocation/view.ts";
 import { statusListsUrl } from "#tokens/oauth/metadata.ts";
 import type { KeyStore } from "#tokens/signing-keys/key-store.ts";
-import { createStatusListDocuments } from "#tokens/status-lists/documents.ts";
-import {
-  createStatusPlaces,
-  LIST_ENDS_MS,
-  LIST_OPEN_MS,
-  LIST_SIZE,
-  type StatusPlaces,
-} from "#tokens/status-lists/places.ts";
+import { StatusListDocuments } from "#tokens/status-lists/documents.ts";
+import { StatusPlaces, LIST_ENDS_MS, LIST_OPEN_MS, LIST_SIZE } from "#tokens/status-lists/places.ts";
 import { machineTimers } from "#runtime/machine-timers.ts";
 
 const ORDER_KEY_BYTES = 32;
@@ -71,7 +65,7 @@ export function createStatusLists(parts: StatusListProcessServices): StatusLists
     places:
       audiences.length === 0
         ? undefined
-        : createStatusPlaces({
+        : new StatusPlaces({
             audiences,
             reserve,
             insert,
@@ -81,14 +75,14 @@ export function createStatusLists(parts: StatusListProcessServices): StatusLists
             randomBytes: createRandomPool(),
           }),
     routes: {
-      documents: createStatusListDocuments({
+      documents: new StatusListDocuments({
         issuer,
         ttlSeconds,
         uriOf,
         find: async (id) => await findStatusList(pool, id, liveSince()),
         readRevoked: async (list) => await readRevokedPlaces(pool, list),
         view,
-        signingKey: keys.signingKey,
+        signingKey: () => keys.signingKey(),
         replaceRevokedKey,
         clock,
       }),

@@ -4,16 +4,16 @@ import type { Pool } from "#database/pool.ts";
 import { findTenantPolicies } from "#database/repositories/tenant-policies.ts";
 import type { Clock } from "#domain/clock.ts";
 import { machineTimers } from "#runtime/machine-timers.ts";
-import { createTenantLimits, type TenantLimits } from "#http/rate-limits/tenant-limits.ts";
-import { createTenantPolicies } from "#http/rate-limits/tenant-policies.ts";
+import { TenantLimits } from "#http/rate-limits/tenant-limits.ts";
+import { TenantPolicies } from "#http/rate-limits/tenant-policies.ts";
 
 /** @param pool role signet_issuer */
 export function openTenantLimits(config: Config, pool: Pool, clock: Clock): TenantLimits {
-  const policies = createTenantPolicies({
+  const policies = new TenantPolicies({
     timers: machineTimers,
     find: async (tenantIds) => await findTenantPolicies(pool, tenantIds),
     defaults: config,
     clock,
   });
-  return createTenantLimits({ policies, monotonic: machineTimers.monotonic });
+  return new TenantLimits({ policies, monotonic: machineTimers.monotonic });
 }

@@ -40,7 +40,7 @@ export function createTokens(parts: TokenProcessServices): Tokens {
   const { config, keys, follower, pools, clock, receipts } = parts;
   const { publicUrl: issuer, audience, resources = [] } = config;
   const verifier = (accepted: readonly string[]): VerifyToken =>
-    createTokenVerifier({ issuer, audience: accepted, verificationKey: keys.verificationKey, clock });
+    createTokenVerifier({ issuer, audience: accepted, keys, clock });
   const verifyOwn = verifier([audience]);
   const verify = resources.length === 0 ? verifyOwn : verifier([audience, ...resources]);
   const report = createStaleReport(parts);

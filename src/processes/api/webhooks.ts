@@ -57,7 +57,7 @@ function createSsf(
     polls: new PollService({
       pool: pools.api,
       keyring,
-      keys: setKeys.signingKey,
+      keys: () => setKeys.signingKey(),
       clock,
       keptMs: config.deadLetterMs,
       wait: machineTimers.sleep,

@@ -19,17 +19,6 @@ export interface DemoRequest {
   readonly answer: number;
 }
 
-export interface DemoReceiver {
-  readonly url: string;
-  /** Newest last; the newest thousand. */
-  readonly requests: readonly DemoRequest[];
-  /** Secrets of the endpoints that point here. */
-  readonly secrets: Set<string>;
-  /** The status of answers to events; pings are always acknowledged. */
-  setAnswer(status: number): void;
-  close(): Promise<void>;
-}
-
 /** The receiver knows its secrets only after registration, so it accepts the first ping unverified. */
 function isVerified(
   request: IncomingMessage,
@@ -45,42 +34,53 @@ function isVerified(
   }
 }
 
-/** Starts the receiver on loopback. */
-export async function startDemoReceiver(now: () => number): Promise<DemoReceiver> {
-  const requests: DemoRequest[] = [];
-  const secrets = new Set<string>();
-  let answer = 200;
+export class DemoReceiver {
+  /** Newest last; the newest thousand. */
+  readonly requests: DemoRequest[] = [];
+  /** Secrets of the endpoints that point here. */
+  readonly secrets = new Set<string>();
+  /** The status of answers to events; pings are always acknowledged. */
+  answer = 200;
+  #port = 0;
+  readonly #now: () => number;
+  readonly #server = createServer((request, response) => {
+    this.#receive(request, response).catch(() => response.destroy());
+  });
 
-  async function receive(request: IncomingMessage, response: ServerResponse): Promise<void> {
+  private constructor(now: () => number) {
+    this.#now = now;
+    endUnused(this.#server);
+  }
+
+  /** Starts the receiver on loopback. */
+  static async start(now: () => number): Promise<DemoReceiver> {
+    const receiver = new DemoReceiver(now);
+    const listening = async (port: number) => await listenOn(receiver.#server, { host: HOST, port });
+    receiver.#port = (await listening(PORT).catch(async () => await listening(0))).port;
+    return receiver;
+  }
+
+  get url(): string {
+    return `http://${HOST}:${this.#port}/hook`;
+  }
+
+  async close(): Promise<void> {
+    await closeAtOnce(this.#server);
+  }
+
+  async #receive(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const rawBody = await readBody(request, BODY_MAX);
     const type = headerText(request, "x-service-event-type");
-    const verified = isVerified(request, rawBody, secrets, now());
-    const status = type === "ping" ? 200 : verified ? answer : 401;
-    requests.push({
+    const verified = isVerified(request, rawBody, this.secrets, this.#now());
+    const answer = type === "ping" ? 200 : verified ? this.answer : 401;
+    this.requests.push({
       type,
       deliveryId: headerText(request, "x-service-delivery-id"),
       attempt: Number(headerText(request, "x-service-attempt")),
       verified,
-      answer: status,
+      answer,
     });
-    requests.splice(0, requests.length - REQUESTS_KEPT);
-    response.writeHead(status).end();
+    this.requests.splice(0, this.requests.length - REQUESTS_KEPT);
+    response.writeHead(answer).end();
   }
-
-  const server = createServer((request, response) => {
-    receive(request, response).catch(() => response.destroy());
-  });
-  endUnused(server);
-  const { port } = await listenOn(server, { host: HOST, port: PORT }).catch(
-    async () => await listenOn(server, { host: HOST, port: 0 }),
-  );
-  return {
-    url: `http://${HOST}:${port}/hook`,
-    requests,
-    secrets,
-    setAnswer: (status) => {
-      answer = status;
-    },
-    close: async () => await closeAtOnce(server),
-  };
 }

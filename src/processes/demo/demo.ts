@@ -186,7 +186,7 @@ async function bringForward({ temporal }: JobOptions, { workflow_id: workflow }:
 async function showFailures(options: JobOptions, api: TenantApi, endpointId: string): Promise<string> {
   const { receiver, detail } = options;
   return await shown(options, "4 failures", async (step) => {
-    receiver.setAnswer(500);
+    receiver.answer = 500;
     const id = await publish(api, endpointId, { model: "signet-1", tokens: 17 });
     const deadline = performance.now() + 2 * TIMEOUT_MS;
     const read = async (): Promise<Json> => await api.call("GET", `/v1/webhooks/deliveries/${id}`);
@@ -235,7 +235,7 @@ async function showDeadLetter(options: JobOptions, api: TenantApi, id: string): 
 
 async function showReplay(options: JobOptions, api: TenantApi, id: string): Promise<void> {
   await shown(options, "6 replay", async () => {
-    options.receiver.setAnswer(200);
+    options.receiver.answer = 200;
     await api.call("POST", `/v1/webhooks/dlq/${id}/replay`);
     const delivered = await untilState(api, id, "DELIVERED");
     const cycle = String(delivered["cycle"]);

@@ -22,7 +22,7 @@ import {
 } from "#database/repositories/webhooks/reconciliation.ts";
 import type { Clock } from "#domain/clock.ts";
 import { DAY_MS, HOUR_MS } from "#domain/ids.ts";
-import { type KeyStore, openKeyStore } from "#tokens/signing-keys/key-store.ts";
+import { KeyStore } from "#tokens/signing-keys/key-store.ts";
 import { SIGNING_AGE_MAX_MS } from "#tokens/signing-keys/lifecycle.ts";
 import { CLOCK_SKEW_NOTED_MS } from "#observability/clock-skew.ts";
 import type { Logger } from "#observability/logger.ts";
@@ -243,7 +243,7 @@ const CHECKS: readonly Check[] = [
       }
       const found = await Promise.all(
         KEY_PURPOSES.map(async (purpose) => {
-          const keys = await openKeyStore({
+          const keys = await KeyStore.open({
             db: issuer,
             keyring,
             purpose,
@@ -251,7 +251,7 @@ const CHECKS: readonly Check[] = [
             timers: machineTimers,
             log,
           });
-          keys.close();
+          await keys.close();
           return lookAtKey(keys, purpose, clock.now());
         }),
       );

@@ -10,11 +10,6 @@ import { hasCode, startUpError } from "./start-up-error.ts";
 const LOOK_AGAIN_MS = 10;
 const LOOKS_MAX = 500;
 
-export interface Lock {
-  /** Releases the lock; does nothing the second time, or if another process holds it by now. */
-  release(): Promise<void>;
-}
-
 interface Holder {
   readonly pid: number;
   readonly identity: string;
@@ -94,9 +89,10 @@ async function takeOver(path: string, text: string): Promise<void> {
  * Takes the lock of the embedded parts' directory for this process, or takes it over from a dead holder.
  *
  * @param home `.signet/`, created if missing
+ * @returns a function that releases the lock; it does nothing if another process holds it by now
  * @throws SignetError `UNAVAILABLE`, one line, while another process holds it
  */
-export async function lockHome(home: string): Promise<Lock> {
+export async function lockHome(home: string): Promise<() => Promise<void>> {
   const path = join(home, "lock");
   await mkdir(dirname(path), { recursive: true });
   const identity = processIdentity(process.pid) ?? "";
@@ -115,11 +111,9 @@ export async function lockHome(home: string): Promise<Lock> {
       await takeOver(path, text);
     }
   }
-  return {
-    release: async () => {
-      if ((await readHolder(path))?.text === text) {
-        await rm(path, { force: true });
-      }
-    },
+  return async () => {
+    if ((await readHolder(path))?.text === text) {
+      await rm(path, { force: true });
+    }
   };
 }

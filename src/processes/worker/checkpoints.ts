@@ -19,7 +19,7 @@ import type { RandomBytes } from "#domain/ids.ts";
 import type { Logger } from "#observability/logger.ts";
 import { REVOCATION_CHANNEL } from "#revocation/follower.ts";
 import { messageOf } from "#runtime/thrown.ts";
-import { createCheckpointRequests } from "#temporal/checkpoint-requests.ts";
+import { CheckpointRequests } from "#temporal/checkpoint-requests.ts";
 
 /** One connection reads, one waits for its turn. */
 const CONNECTIONS_MAX = 2;
@@ -125,8 +125,8 @@ export function requestCheckpoints(
   temporal: Client,
   log: Logger,
 ): { stop(): Promise<void> } {
-  const requests = createCheckpointRequests(temporal, machineTimers, log);
-  const listener = listen({
+  const requests = new CheckpointRequests(temporal, machineTimers, log);
+  const stopListening = listen({
     timers: machineTimers,
     url: databaseUrl,
     channels: {
@@ -138,7 +138,7 @@ export function requestCheckpoints(
   });
   return {
     stop: async () => {
-      await listener.stop();
+      await stopListening();
       await requests.stop();
     },
   };

@@ -34,7 +34,7 @@ import { sweepReplays } from "#webhooks/replay/replay-sweep.ts";
 import { eraseTenants } from "#webhooks/retention/erase-tenants.ts";
 import { LIST_ENDS_MS } from "#tokens/status-lists/places.ts";
 import { ensureSchedules } from "#temporal/schedules.ts";
-import { startUpkeep, type Upkeep, type UpkeepJob } from "#runtime/upkeep.ts";
+import { Upkeep, type UpkeepJob } from "#runtime/upkeep.ts";
 import { cellLogs } from "#cells/cell-logs.ts";
 import { homeJobs } from "#cells/home-cell.ts";
 import { openMeasures } from "./measures.ts";
@@ -418,7 +418,7 @@ export function startWorkerUpkeep(parts: UpkeepServices): Upkeep {
     options: { config, log },
   } = parts;
   const company: Company = { alone: false, first: false };
-  return startUpkeep(
+  return new Upkeep(
     [
       presence(parts, company),
       lag(parts),

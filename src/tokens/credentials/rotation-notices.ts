@@ -3,7 +3,7 @@ import type { Pool } from "#database/pool.ts";
 import type { SecretVersionKey } from "#database/repositories/tokens/clients.ts";
 import { countDeliveries, type LateUse, reportLateUse } from "#database/repositories/secret-versions.ts";
 import { transaction } from "#database/transaction.ts";
-import type { Clock, Timers } from "#domain/clock.ts";
+import type { Clock, Timer, Timers } from "#domain/clock.ts";
 import type { Logger } from "#observability/logger.ts";
 import { metrics } from "#observability/metrics.ts";
 import type { AppendRotationEntry } from "./rotation-log.ts";
@@ -33,15 +33,6 @@ interface Noticed {
   readonly usedAtMs: number;
 }
 
-export interface RotationNotices {
-  /** Notes that this successor was handed out. */
-  delivered(version: NoticedVersion): void;
-  /** Notes that this version was used after its end. */
-  late(use: LateUse, version: NoticedVersion): void;
-  /** Writes the notes and stops. */
-  close(): Promise<void>;
-}
-
 export interface RotationNoticesOptions {
   /** Role signet_rotator. */
   readonly pool: Pool;
@@ -51,19 +42,65 @@ export interface RotationNoticesOptions {
   readonly log: Logger;
 }
 
-/** Creates the recorder. */
-export function createRotationNotices({
-  pool,
-  clock,
-  timers,
-  append,
-  log,
-}: RotationNoticesOptions): RotationNotices {
-  const deliveries = new Map<string, NoticedVersion & { count: number }>();
-  const lateUses = new Map<string, Noticed>();
-  let flushing = Promise.resolve();
+export class RotationNotices {
+  readonly #options: RotationNoticesOptions;
+  readonly #deliveries = new Map<string, NoticedVersion & { count: number }>();
+  readonly #lateUses = new Map<string, Noticed>();
+  readonly #timer: Timer;
+  #flushing = Promise.resolve();
 
-  async function reportLate({ use, noticed, usedAtMs }: Noticed): Promise<void> {
+  constructor(options: RotationNoticesOptions) {
+    this.#options = options;
+    this.#timer = options.timers.every(WRITE_EVERY_MS, () => void this.#schedule()).unref();
+  }
+
+  /** Notes that this successor was handed out. */
+  delivered(noticed: NoticedVersion): void {
+    const key = `${noticed.credential_id} ${noticed.version}`;
+    const counted = this.#deliveries.get(key) ?? { ...noticed, count: 0 };
+    counted.count += 1;
+    this.#deliveries.set(key, counted);
+  }
+
+  /** Notes that this version was used after its end. */
+  late(use: LateUse, noticed: NoticedVersion): void {
+    const key = `${use} ${noticed.credential_id} ${noticed.version}`;
+    if (!this.#lateUses.has(key)) {
+      this.#lateUses.set(key, { use, noticed, usedAtMs: this.#options.clock.now() });
+    }
+  }
+
+  /** Writes the notes and stops. */
+  async close(): Promise<void> {
+    this.#options.timers.cancel(this.#timer);
+    await this.#schedule();
+  }
+
+  async #schedule(): Promise<void> {
+    this.#flushing = this.#flushing.then(async () => await this.#flush());
+    await this.#flushing;
+  }
+
+  async #flush(): Promise<void> {
+    const counted = [...this.#deliveries.values()];
+    const late = [...this.#lateUses.values()];
+    this.#deliveries.clear();
+    this.#lateUses.clear();
+    try {
+      if (counted.length > 0) {
+        await countDeliveries(this.#options.pool, counted);
+      }
+      for (const use of late) {
+        await this.#reportLate(use);
+      }
+    } catch (error) {
+      // The next use is noted again.
+      this.#options.log.warn({ err: error }, "rotation notices could not be written");
+    }
+  }
+
+  async #reportLate({ use, noticed, usedAtMs }: Noticed): Promise<void> {
+    const { pool, clock, append, log } = this.#options;
     const { tenant_id: tenantId, credential_id: credentialId, version } = noticed;
     const { type, message } = LATE_USES[use];
     const nowMs = clock.now();
@@ -77,46 +114,4 @@ export function createRotationNotices({
       }
     });
   }
-
-  async function flush(): Promise<void> {
-    const counted = [...deliveries.values()];
-    const late = [...lateUses.values()];
-    deliveries.clear();
-    lateUses.clear();
-    try {
-      if (counted.length > 0) {
-        await countDeliveries(pool, counted);
-      }
-      for (const use of late) {
-        await reportLate(use);
-      }
-    } catch (error) {
-      // The next use is noted again.
-      log.warn({ err: error }, "rotation notices could not be written");
-    }
-  }
-
-  const schedule = async (): Promise<void> => {
-    flushing = flushing.then(flush);
-    await flushing;
-  };
-  const timer = timers.every(WRITE_EVERY_MS, () => void schedule()).unref();
-  return {
-    delivered: (noticed) => {
-      const key = `${noticed.credential_id} ${noticed.version}`;
-      const counted = deliveries.get(key) ?? { ...noticed, count: 0 };
-      counted.count += 1;
-      deliveries.set(key, counted);
-    },
-    late: (use, noticed) => {
-      const key = `${use} ${noticed.credential_id} ${noticed.version}`;
-      if (!lateUses.has(key)) {
-        lateUses.set(key, { use, noticed, usedAtMs: clock.now() });
-      }
-    },
-    close: async () => {
-      timers.cancel(timer);
-      await schedule();
-    },
-  };
 }

@@ -45,14 +45,6 @@ export interface SecretUse {
   readonly trusted: boolean;
 }
 
-export interface Rotation {
-  /**
-   * Advances the rotation for this request. Returns a successor to hand out, if any, and `undefined` for ordinary
-   * requests. Never rejects: a failed write, for instance to a read-only database, is retried at the next request.
-   */
-  step(use: SecretUse): Promise<CredentialRotation | undefined> | undefined;
-}
-
 export interface RotationOptions extends EntryServices {
   /** Role signet_rotator. */
   readonly pool: Pool;
@@ -64,7 +56,7 @@ export interface RotationOptions extends EntryServices {
 }
 
 /** Implements the rotation at the token endpoint. */
-export class TokenRotationService implements Rotation {
+export class TokenRotationService {
   readonly #options: RotationOptions;
   /** Requests of this process for the same successor share its creation. */
   readonly #inFlight = new Map<string, Promise<string | undefined>>();
@@ -73,6 +65,10 @@ export class TokenRotationService implements Rotation {
     this.#options = options;
   }
 
+  /**
+   * Advances the rotation for this request. Returns a successor to hand out, if any, and `undefined` for ordinary
+   * requests. Never rejects: a failed write, for instance to a read-only database, is retried at the next request.
+   */
   step(use: SecretUse): Promise<CredentialRotation | undefined> | undefined {
     const { client, version, admission } = use;
     const { notices, clock } = this.#options;

@@ -21,47 +21,48 @@ declare module "fastify" {
   }
 }
 
-export interface IngressValidator {
-  /** Whether this is a signed request to a route that accepts signatures. */
-  takes(request: FastifyRequest): boolean;
-  /** Reads the headers of a signed request. Returns true if only the signature identifies the caller. */
-  begin(request: FastifyRequest): Promise<boolean>;
-  /** Requires that token and signature belong to the same credential. @throws SignetError `SIGNATURE_INVALID` */
-  requireSameCredential(request: FastifyRequest): void;
-  /** Returns the guard that runs after the body is read. */
-  guard(required: readonly string[]): preValidationAsyncHookHandler;
-}
+export class IngressValidator {
+  readonly #producers: ProducerAuthenticator;
+  readonly #admit: AdmitRequest;
 
-/** Creates the validator; `admit` also serves requests with a token. */
-export function createIngressValidator(
-  producers: ProducerAuthenticator,
-  admit: AdmitRequest,
-): IngressValidator {
-  return {
-    takes: ({ routeOptions, headers }) =>
-      routeOptions.config.signatures === true && producers.isSigned(headers),
-    begin: async (request) => {
-      const { headers, clientAddress: address, clientCertificate: certificate } = request;
-      const producer = await producers.identify({ headers, address, certificate });
-      const { credentialId } = producer;
-      request.signer = credentialId;
-      const alone = headers.authorization === undefined;
-      request.verifyBody = async (body) => {
-        const { identity, eventId } = await producer.verify(body);
-        request.signed = { credentialId, eventId };
-        if (alone) {
-          request.identity = identity;
-        }
-      };
-      return alone;
-    },
-    requireSameCredential: (request) => {
-      const { signer, identity } = request;
-      if (signer !== undefined && signer !== identity.credentialId) {
-        throw signatureInvalid("The access token and the signature belong to different credentials.");
+  /** @param admit also serves requests with a token */
+  constructor(producers: ProducerAuthenticator, admit: AdmitRequest) {
+    this.#producers = producers;
+    this.#admit = admit;
+  }
+
+  /** Whether this is a signed request to a route that accepts signatures. */
+  takes({ routeOptions, headers }: FastifyRequest): boolean {
+    return routeOptions.config.signatures === true && this.#producers.isSigned(headers);
+  }
+
+  /** Reads the headers of a signed request. Returns true if only the signature identifies the caller. */
+  async begin(request: FastifyRequest): Promise<boolean> {
+    const { headers, clientAddress: address, clientCertificate: certificate } = request;
+    const producer = await this.#producers.identify({ headers, address, certificate });
+    const { credentialId } = producer;
+    request.signer = credentialId;
+    const alone = headers.authorization === undefined;
+    request.verifyBody = async (body) => {
+      const { identity, eventId } = await producer.verify(body);
+      request.signed = { credentialId, eventId };
+      if (alone) {
+        request.identity = identity;
       }
-    },
-    guard: (required) => async (request, reply) => {
+    };
+    return alone;
+  }
+
+  /** Requires that token and signature belong to the same credential. @throws SignetError `SIGNATURE_INVALID` */
+  requireSameCredential({ signer, identity }: FastifyRequest): void {
+    if (signer !== undefined && signer !== identity.credentialId) {
+      throw signatureInvalid("The access token and the signature belong to different credentials.");
+    }
+  }
+
+  /** Returns the guard that runs after the body is read. */
+  guard(required: readonly string[]): preValidationAsyncHookHandler {
+    return async (request, reply) => {
       if (request.signer === undefined) {
         return;
       }
@@ -69,10 +70,10 @@ export function createIngressValidator(
         throw signatureInvalid();
       }
       if (request.headers.authorization === undefined) {
-        await admit(request, reply, required);
+        await this.#admit(request, reply, required);
       }
-    },
-  };
+    };
+  }
 }
 
 /** Declares the properties of signed requests. */

@@ -1,10 +1,9 @@
 /** The access token: a JWT as in RFC 9068, with the members of contract 4.2. */
 import type { GuardedClock } from "#domain/clock.ts";
+import { TOKEN_LIFETIME_SECONDS } from "#domain/identity.ts";
 import type { RandomBytes } from "#domain/ids.ts";
-import type { SigningKey } from "../signing-keys/signing-key.ts";
+import type { KeyStore } from "../signing-keys/key-store.ts";
 
-/** In seconds (contract 8). */
-export const TOKEN_LIFETIME_SECONDS = 900;
 const JTI_BYTES = 16;
 
 /** A token's place in a status list (draft-ietf-oauth-status-list). */
@@ -46,15 +45,13 @@ export interface MintedToken {
   readonly kid: string;
 }
 
-export interface TokenMint {
-  /** Returns a signed token for the subject, valid from now for 900 seconds. @throws SignetError `CLOCK_SKEWED` */
-  mint(subject: TokenSubject): Promise<MintedToken>;
-}
+/** Returns a signed token for the subject, valid from now for 900 seconds. @throws SignetError `CLOCK_SKEWED` */
+export type MintToken = (subject: TokenSubject) => Promise<MintedToken>;
 
 export interface TokenMintOptions {
   readonly issuer: string;
   readonly audience: string;
-  readonly signingKey: () => SigningKey;
+  readonly keys: Pick<KeyStore, "signingKey">;
   readonly clock: Pick<GuardedClock, "now" | "requireRight">;
   readonly randomBytes: RandomBytes;
 }
@@ -64,38 +61,36 @@ function encode(text: string): string {
 }
 
 /** Creates the token signer. */
-export function createTokenMint(options: TokenMintOptions): TokenMint {
-  const { issuer, audience, signingKey, clock, randomBytes } = options;
-  return {
-    mint: async (subject) => {
-      clock.requireRight();
-      const key = signingKey();
-      const { place } = subject;
-      const jti = place?.jti ?? Buffer.from(randomBytes(JTI_BYTES)).toString("base64url");
-      const issuedAt = Math.floor(clock.now() / 1_000);
-      const claims = {
-        iss: issuer,
-        sub: subject.clientId,
-        aud: subject.audience ?? audience,
-        client_id: subject.clientId,
-        scope: subject.scope,
-        jti,
-        iat: issuedAt,
-        nbf: issuedAt,
-        exp: issuedAt + TOKEN_LIFETIME_SECONDS,
-        tenant: subject.tenantId,
-        region: subject.region,
-        prn: subject.principalId,
-        cid: subject.credentialId,
-        cv: subject.secretVersion,
-        status: place && { status_list: { idx: place.idx, uri: place.uri } },
-        ...(subject.certificateThumbprint === undefined
-          ? {}
-          : { cnf: { "x5t#S256": subject.certificateThumbprint } }),
-      };
-      const header = encode(`{"alg":"${key.alg}","typ":"at+jwt","kid":"${key.kid}"}`);
-      const signed = `${header}.${encode(JSON.stringify(claims))}`;
-      return { token: `${signed}.${await key.sign(signed)}`, jti, kid: key.kid };
-    },
+export function createTokenMint(options: TokenMintOptions): MintToken {
+  const { issuer, audience, keys, clock, randomBytes } = options;
+  return async (subject) => {
+    clock.requireRight();
+    const key = keys.signingKey();
+    const { place } = subject;
+    const jti = place?.jti ?? Buffer.from(randomBytes(JTI_BYTES)).toString("base64url");
+    const issuedAt = Math.floor(clock.now() / 1_000);
+    const claims = {
+      iss: issuer,
+      sub: subject.clientId,
+      aud: subject.audience ?? audience,
+      client_id: subject.clientId,
+      scope: subject.scope,
+      jti,
+      iat: issuedAt,
+      nbf: issuedAt,
+      exp: issuedAt + TOKEN_LIFETIME_SECONDS,
+      tenant: subject.tenantId,
+      region: subject.region,
+      prn: subject.principalId,
+      cid: subject.credentialId,
+      cv: subject.secretVersion,
+      status: place && { status_list: { idx: place.idx, uri: place.uri } },
+      ...(subject.certificateThumbprint === undefined
+        ? {}
+        : { cnf: { "x5t#S256": subject.certificateThumbprint } }),
+    };
+    const header = encode(`{"alg":"${key.alg}","typ":"at+jwt","kid":"${key.kid}"}`);
+    const signed = `${header}.${encode(JSON.stringify(claims))}`;
+    return { token: `${signed}.${await key.sign(signed)}`, jti, kid: key.kid };
   };
 }

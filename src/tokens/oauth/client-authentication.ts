@@ -133,13 +133,11 @@ export function presentedCredentials(
   return { method: "client_secret_post", clientId, clientSecret };
 }
 
-export interface ClientAuthenticator {
-  /** Resolves with the client. Rejects with `INVALID_CLIENT`, whatever the reason. */
-  readonly authenticate: (
-    presented: PresentedCredentials,
-    certificate?: ClientCertificate,
-  ) => Promise<AuthenticatedClient>;
-}
+/** Resolves with the client. Rejects with `INVALID_CLIENT`, whatever the reason. */
+export type AuthenticateClient = (
+  presented: PresentedCredentials,
+  certificate?: ClientCertificate,
+) => Promise<AuthenticatedClient>;
 
 /** A secret that matched under an earlier pepper, with its MAC under the newest. */
 export interface OldMac {
@@ -192,7 +190,7 @@ function noteOldMac(
 }
 
 /** Creates the authenticator of clients. */
-export function createClientAuthenticator(options: ClientAuthenticatorOptions): ClientAuthenticator {
+export function createClientAuthenticator(options: ClientAuthenticatorOptions): AuthenticateClient {
   const { pepper, rules, clock } = options;
   const nobody: readonly Pick<SecretVersionRecord, "mac" | "mac_key_id">[] = [
     { mac: pepper.mac(""), mac_key_id: pepper.id },
@@ -252,17 +250,15 @@ export function createClientAuthenticator(options: ClientAuthenticatorOptions): 
     return live === undefined && ended !== undefined ? admit(ended, certificate) : undefined;
   }
 
-  return {
-    authenticate: async (presented, certificate) => {
-      if (!("clientSecret" in presented)) {
-        return await admitWorkload(presented, certificate, options);
-      }
-      const authenticated = await find(presented, certificate);
-      if (authenticated === undefined) {
-        throw invalidClient(presented.method === "client_secret_basic");
-      }
-      noteOldMac(options, authenticated, presented.clientSecret);
-      return authenticated;
-    },
+  return async (presented, certificate) => {
+    if (!("clientSecret" in presented)) {
+      return await admitWorkload(presented, certificate, options);
+    }
+    const authenticated = await find(presented, certificate);
+    if (authenticated === undefined) {
+      throw invalidClient(presented.method === "client_secret_basic");
+    }
+    noteOldMac(options, authenticated, presented.clientSecret);
+    return authenticated;
   };
 }

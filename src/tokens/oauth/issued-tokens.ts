@@ -4,7 +4,7 @@ import { appendEntry } from "#compliance/append-entry.ts";
 import type { EntryServices } from "#compliance/entry.ts";
 import type { Pool } from "#database/pool.ts";
 import { transaction } from "#database/transaction.ts";
-import type { Clock, Timers } from "#domain/clock.ts";
+import type { Clock, Timer, Timers } from "#domain/clock.ts";
 import type { Logger } from "#observability/logger.ts";
 
 /** Counted from the start of the process, so that the processes do not all write at once. */
@@ -25,11 +25,6 @@ export interface IssuedCount {
   readonly lastMs: number;
 }
 
-export interface IssuedTokens {
-  /** Counts an issued token, in memory only. */
-  note(tenantId: string, jti: string): void;
-}
-
 export interface IssuedTokensOptions {
   /** Writes all of the counts or none. */
   readonly append: (counts: readonly IssuedCount[]) => Promise<void>;
@@ -45,74 +40,74 @@ interface Running {
   count: number;
 }
 
-/**
- * Creates the counter. A process that is killed loses the counts since its last entries, at most an hour's.
- *
- * @returns the counter, `write` (for tests), and `close`, which writes the remaining counts
- */
-export function createIssuedTokens({ append, clock, timers, log }: IssuedTokensOptions) {
-  const running = new Map<string, Running>();
-  let unwritten: readonly IssuedCount[] = [];
-  let writing: Promise<void> = Promise.resolve();
+/** The counter. A process that is killed loses the counts since its last entries, at most an hour's. */
+export class IssuedTokens {
+  readonly #options: IssuedTokensOptions;
+  readonly #running = new Map<string, Running>();
+  readonly #planned: readonly Timer[];
+  #unwritten: readonly IssuedCount[] = [];
+  #writing: Promise<void> = Promise.resolve();
 
-  function endPeriod(): void {
-    const ended = [...running].map(([tenantId, { hash, ...counted }]) => ({
+  constructor(options: IssuedTokensOptions) {
+    const { timers } = options;
+    this.#options = options;
+    this.#planned = [
+      timers.every(ENTRY_EVERY_MS, () => void this.write()).unref(),
+      timers.every(RETRY_EVERY_MS, () => void this.#writeUnwritten()).unref(),
+    ];
+  }
+
+  /** Counts an issued token, in memory only. */
+  note(tenantId: string, jti: string): void {
+    const nowMs = this.#options.clock.now();
+    let tenant = this.#running.get(tenantId);
+    if (tenant === undefined) {
+      tenant = { hash: createHash("sha256"), firstMs: nowMs, lastMs: nowMs, count: 0 };
+      this.#running.set(tenantId, tenant);
+    }
+    tenant.hash.update(`${jti}\n`);
+    tenant.count += 1;
+    tenant.lastMs = nowMs;
+  }
+
+  /** Ends the hour and writes its counts. */
+  async write(): Promise<void> {
+    const ended = [...this.#running].map(([tenantId, { hash, ...counted }]) => ({
       tenantId,
       digest: hash.digest("hex"),
       ...counted,
     }));
-    running.clear();
-    unwritten = [...unwritten, ...ended];
+    this.#running.clear();
+    this.#unwritten = [...this.#unwritten, ...ended];
+    await this.#writeUnwritten();
   }
 
-  async function appendUnwritten(): Promise<void> {
+  /** Writes the remaining counts and stops. */
+  async close(): Promise<void> {
+    this.#planned.forEach(this.#options.timers.cancel);
+    await this.write();
+  }
+
+  /** Writes run one after the other. Two at once would append the same entries twice. */
+  async #writeUnwritten(): Promise<void> {
+    this.#writing = this.#writing.then(async () => await this.#appendUnwritten());
+    await this.#writing;
+  }
+
+  async #appendUnwritten(): Promise<void> {
     try {
-      while (unwritten.length > 0) {
-        const counts = unwritten.slice(0, TENANTS_AT_ONCE);
-        await append(counts);
-        unwritten = unwritten.slice(counts.length);
+      while (this.#unwritten.length > 0) {
+        const counts = this.#unwritten.slice(0, TENANTS_AT_ONCE);
+        await this.#options.append(counts);
+        this.#unwritten = this.#unwritten.slice(counts.length);
       }
     } catch (error) {
-      log.warn(
-        { err: error, tenants: unwritten.length },
+      this.#options.log.warn(
+        { err: error, tenants: this.#unwritten.length },
         "the compliance log's entries of issued tokens could not be written",
       );
     }
   }
-
-  /** Writes run one after the other. Two at once would append the same entries twice. */
-  async function writeUnwritten(): Promise<void> {
-    writing = writing.then(appendUnwritten);
-    await writing;
-  }
-
-  async function write(): Promise<void> {
-    endPeriod();
-    await writeUnwritten();
-  }
-
-  const planned = [
-    timers.every(ENTRY_EVERY_MS, () => void write()).unref(),
-    timers.every(RETRY_EVERY_MS, () => void writeUnwritten()).unref(),
-  ];
-  return {
-    note: (tenantId: string, jti: string): void => {
-      const nowMs = clock.now();
-      let tenant = running.get(tenantId);
-      if (tenant === undefined) {
-        tenant = { hash: createHash("sha256"), firstMs: nowMs, lastMs: nowMs, count: 0 };
-        running.set(tenantId, tenant);
-      }
-      tenant.hash.update(`${jti}\n`);
-      tenant.count += 1;
-      tenant.lastMs = nowMs;
-    },
-    write,
-    close: async (): Promise<void> => {
-      planned.forEach(timers.cancel);
-      await write();
-    },
-  };
 }
 
 /** Appends a `tokens.issued` entry for each tenant, all or none (role signet_issuer). */

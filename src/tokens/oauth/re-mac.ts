@@ -2,29 +2,33 @@
 import type { Logger } from "#observability/logger.ts";
 import type { OldMac } from "./client-authentication.ts";
 
-export interface ReMac {
-  /** Starts to write the new MAC. If that fails, the next success retries it. */
-  note(old: OldMac): void;
-  /** Waits for pending writes. */
-  close(): Promise<void>;
-}
+export class ReMac {
+  readonly #write: (old: OldMac) => Promise<void>;
+  readonly #log: Logger;
+  readonly #underWay = new Map<string, Promise<void>>();
 
-/** @param write replaces the MAC if it is still the old one */
-export function createReMac(write: (old: OldMac) => Promise<void>, log: Logger): ReMac {
-  const underWay = new Map<string, Promise<void>>();
-  return {
-    note: (old) => {
-      const name = `${old.credential_id} ${old.version}`;
-      if (underWay.has(name)) {
-        return;
-      }
-      const writing = write(old)
-        .catch((error: unknown) => log.warn({ err: error }, "a secret could not be moved to the new pepper"))
-        .finally(() => underWay.delete(name));
-      underWay.set(name, writing);
-    },
-    close: async () => {
-      await Promise.all(underWay.values());
-    },
-  };
+  /** @param write replaces the MAC if it is still the old one */
+  constructor(write: (old: OldMac) => Promise<void>, log: Logger) {
+    this.#write = write;
+    this.#log = log;
+  }
+
+  /** Starts to write the new MAC. If that fails, the next success retries it. */
+  note(old: OldMac): void {
+    const name = `${old.credential_id} ${old.version}`;
+    if (this.#underWay.has(name)) {
+      return;
+    }
+    const writing = this.#write(old)
+      .catch((error: unknown) =>
+        this.#log.warn({ err: error }, "a secret could not be moved to the new pepper"),
+      )
+      .finally(() => this.#underWay.delete(name));
+    this.#underWay.set(name, writing);
+  }
+
+  /** Waits for pending writes. */
+  async close(): Promise<void> {
+    await Promise.all(this.#underWay.values());
+  }
 }

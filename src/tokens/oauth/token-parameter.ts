@@ -1,10 +1,9 @@
 /** Common parts of requests about a token (RFC 7009 section 2.1, RFC 7662 section 2.1). */
 import type { ClientRecord } from "#database/repositories/tokens/clients.ts";
 import { SignetError } from "#domain/errors.ts";
-import type { TokenLimits } from "#http/rate-limits/token-limits.ts";
-import { type ClientAuthenticator, presentedCredentials } from "./client-authentication.ts";
+import { presentedCredentials } from "./client-authentication.ts";
 import { readParameters, refuseQueryParameters, type RequestParameters } from "./request-parameters.ts";
-import type { TokenRequest } from "./token.ts";
+import type { TokenRequest, TokenServices } from "./token.ts";
 
 /** `token_type_hint` is accepted and ignored, because there is only one type of token. */
 const PARAMETERS = [
@@ -33,15 +32,12 @@ export function readTokenParameter(request: TokenRequest): TokenParameter {
   return { token, parameters };
 }
 
-export interface ClientServices {
-  readonly authenticator: ClientAuthenticator;
-  readonly limits: TokenLimits;
-}
+export type ClientServices = Pick<TokenServices, "authenticate" | "limits">;
 
 /** Reads the token, and authenticates the client like the token endpoint, under the same limits. */
 export async function authenticateClient(
   request: TokenRequest,
-  { authenticator, limits }: ClientServices,
+  { authenticate, limits }: ClientServices,
 ): Promise<{ readonly token: string; readonly client: ClientRecord }> {
   return await limits.identify(request.address, async () => {
     const { token, parameters } = readTokenParameter(request);
@@ -49,7 +45,7 @@ export async function authenticateClient(
     const { client } = await limits.authenticate(
       request.address,
       presented.clientId,
-      async () => await authenticator.authenticate(presented, request.clientCertificate),
+      async () => await authenticate(presented, request.clientCertificate),
     );
     return { token, client };
   });

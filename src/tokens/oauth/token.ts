@@ -1,19 +1,15 @@
 /** `POST /v1/auth/token`: the client credentials grant (RFC 6749 section 4.4). */
 import { namesCertificate } from "../credentials/certificate-binding.ts";
-import type { CredentialRotation, Rotation } from "../credentials/rotation.ts";
+import type { CredentialRotation, TokenRotationService } from "../credentials/rotation.ts";
 import type { Clock, Timers } from "#domain/clock.ts";
+import { TOKEN_LIFETIME_SECONDS } from "#domain/identity.ts";
 import { parseScopes } from "#domain/scopes.ts";
 import { SignetError } from "#domain/errors.ts";
-import {
-  TOKEN_LIFETIME_SECONDS,
-  type MintedToken,
-  type TokenMint,
-  type TokenSubject,
-} from "./access-token.ts";
+import { type MintedToken, type MintToken, type TokenSubject } from "./access-token.ts";
 import {
   type AuthenticatedClient,
   invalidClient,
-  type ClientAuthenticator,
+  type AuthenticateClient,
   type PresentedCredentials,
   presentedCredentials,
 } from "./client-authentication.ts";
@@ -61,13 +57,13 @@ export interface TokenResponse {
 }
 
 export interface TokenServices {
-  readonly authenticator: ClientAuthenticator;
-  readonly mint: TokenMint;
+  readonly authenticate: AuthenticateClient;
+  readonly mint: MintToken;
   readonly timers: Timers;
-  readonly lastUsed: LastUsedRecorder;
-  readonly issued: IssuedTokens;
-  readonly limits: TokenLimits;
-  readonly rotation: Rotation;
+  readonly lastUsed: Pick<LastUsedRecorder, "note">;
+  readonly issued: Pick<IssuedTokens, "note">;
+  readonly limits: Pick<TokenLimits, "admitClient" | "authenticate" | "identify">;
+  readonly rotation: Pick<TokenRotationService, "step">;
   /** Places in status lists; absent if no audience asks for them. */
   readonly places?: StatusPlaces | undefined;
   /** `aud` of a token that is requested without a resource. */
@@ -118,7 +114,7 @@ export async function issueToken(request: TokenRequest, services: TokenServices)
 }
 
 /** Reads the request, and authenticates its client. */
-async function identifyClient(request: TokenRequest, { authenticator, limits }: TokenServices) {
+async function identifyClient(request: TokenRequest, { authenticate, limits }: TokenServices) {
   refuseQueryParameters(request.query);
   const parameters = readParameters(request.body, request.contentType, PARAMETERS);
   requireClientCredentialsGrant(parameters);
@@ -126,7 +122,7 @@ async function identifyClient(request: TokenRequest, { authenticator, limits }: 
   const authenticated = await limits.authenticate(
     request.address,
     presented.clientId,
-    async () => await authenticator.authenticate(presented, request.clientCertificate),
+    async () => await authenticate(presented, request.clientCertificate),
   );
   return { parameters, presented, authenticated };
 }
@@ -144,7 +140,7 @@ async function mintUnlessRevoked(
     // Take the second before signing: afterwards, the next one may have begun.
     const second = Math.floor(clock.now() / 1_000);
     const place = places === undefined ? undefined : await places.take();
-    const minted = await mint.mint(place === undefined ? subject : { ...subject, place });
+    const minted = await mint(place === undefined ? subject : { ...subject, place });
     if (place !== undefined && issuableFrom(subject, minted.kid, second) === 0) {
       // Before the last look at the revocations: a status list made since one of them has this token.
       await places?.record(place, subject, second);
@@ -165,7 +161,10 @@ async function mintUnlessRevoked(
   }
 }
 
-function noteUse({ client, version, admission }: AuthenticatedClient, lastUsed: LastUsedRecorder): void {
+function noteUse(
+  { client, version, admission }: AuthenticatedClient,
+  lastUsed: Pick<LastUsedRecorder, "note">,
+): void {
   // The use of a version that fell out of use must not revive it, so its retirement is recorded first.
   if (version !== undefined && (admission !== "rescued" || version.state === "RETIRED")) {
     lastUsed.note(client, version);
@@ -175,13 +174,13 @@ function noteUse({ client, version, admission }: AuthenticatedClient, lastUsed: 
 interface RotationServices {
   readonly presented: PresentedCredentials;
   readonly request: TokenRequest;
-  readonly rotation: Rotation;
+  readonly rotation: Pick<TokenRotationService, "step">;
 }
 
 function rotationStep(
   { client, version, admission, registeredCertificate }: AuthenticatedClient,
   { presented, request, rotation }: RotationServices,
-): ReturnType<Rotation["step"]> {
+): ReturnType<TokenRotationService["step"]> {
   if (version === undefined || !("clientSecret" in presented)) {
     return undefined;
   }

@@ -17,34 +17,29 @@ export interface VerifiedToken<Claims> {
   readonly expiresAt: number;
 }
 
-export interface VerifiedTokens<Claims> {
-  /** Returns a token's entry, unless it has expired; `nowMs` is in Unix milliseconds. */
-  get(token: string, nowMs: number): VerifiedToken<Claims> | undefined;
-  set(token: string, verified: VerifiedToken<Claims>): void;
+function digest(token: string): string {
+  return hash("sha256", token, "hex");
 }
 
 /**
- * Creates an empty cache of at most 10,000 tokens. It stores digests, because a heap dump must not contain tokens. It
- * evicts the oldest entry: reordering on each use cost the edge a fifth of a request at 10,000 entries.
+ * A cache of at most 10,000 tokens. It stores digests, because a heap dump must not contain tokens. It evicts the
+ * oldest entry: reordering on each use cost the edge a fifth of a request at 10,000 entries.
  */
-export function createVerifiedTokens<Claims>(): VerifiedTokens<Claims> {
-  const entries = new Map<string, VerifiedToken<Claims>>();
-  const digest = (token: string): string => hash("sha256", token, "hex");
-  return {
-    get: (token, nowMs) => {
-      const key = digest(token);
-      const entry = entries.get(key);
-      if (entry === undefined) {
-        return undefined;
-      }
-      if (nowMs >= entry.expiresAt) {
-        entries.delete(key);
-        return undefined;
-      }
-      return entry;
-    },
-    set: (token, verified) => {
-      putBounded(entries, digest(token), verified, ENTRIES_MAX);
-    },
-  };
+export class VerifiedTokens<Claims> {
+  readonly #entries = new Map<string, VerifiedToken<Claims>>();
+
+  /** Returns a token's entry, unless it has expired; `nowMs` is in Unix milliseconds. */
+  get(token: string, nowMs: number): VerifiedToken<Claims> | undefined {
+    const key = digest(token);
+    const entry = this.#entries.get(key);
+    if (entry !== undefined && nowMs >= entry.expiresAt) {
+      this.#entries.delete(key);
+      return undefined;
+    }
+    return entry;
+  }
+
+  set(token: string, verified: VerifiedToken<Claims>): void {
+    putBounded(this.#entries, digest(token), verified, ENTRIES_MAX);
+  }
 }

@@ -1,12 +1,11 @@
 /** Verifies access tokens: RFC 7515 and 7519, and the further rules of security decisions A. */
 import type { Clock } from "#domain/clock.ts";
-import type { Identity } from "#domain/identity.ts";
-import { TOKEN_LIFETIME_SECONDS } from "./access-token.ts";
+import { type Identity, TOKEN_LIFETIME_SECONDS } from "#domain/identity.ts";
 import { tokenRefused } from "#http/bearer-errors.ts";
-import type { KeyLookup } from "../signing-keys/key-store.ts";
+import type { KeyLookup, KeyStore } from "../signing-keys/key-store.ts";
 import type { VerificationKey } from "../signing-keys/signing-key.ts";
 import { checkTimes, isSignedWith, readSignedToken, TokenFault } from "./signed-token.ts";
-import { createVerifiedTokens, type VerifiedToken } from "./verified-tokens.ts";
+import { VerifiedTokens, type VerifiedToken } from "./verified-tokens.ts";
 
 const TOKEN_FORM = /^[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+$/;
 const TYPE = /^(?:application\/)?at\+jwt$/i;
@@ -27,7 +26,7 @@ export interface TokenVerifierOptions {
   readonly issuer: string;
   /** Accepted audiences. Several are only for introspection, never for admitting requests. */
   readonly audience: string | readonly string[];
-  readonly verificationKey: (kid: string) => KeyLookup | Promise<KeyLookup>;
+  readonly keys: Pick<KeyStore, "verificationKey">;
   readonly clock: Clock;
 }
 
@@ -139,15 +138,15 @@ export function isTokenText(text: string): boolean {
 
 /** Creates the verifier. */
 export function createTokenVerifier(options: TokenVerifierOptions): VerifyToken {
-  const { issuer, verificationKey, clock } = options;
+  const { issuer, keys, clock } = options;
   const audience = new Set<unknown>([options.audience].flat());
-  const verified = createVerifiedTokens<Identity>();
+  const verified = new VerifiedTokens<Identity>();
 
   async function verify(text: string): Promise<VerifiedToken<Identity>> {
     const token = readSignedToken(text);
     const { header, payload } = token;
     const kid = keyIdOf(header);
-    const found = await verificationKey(kid);
+    const found = await keys.verificationKey(kid);
     if (found === undefined) {
       throw new TokenFault("no such key");
     }
@@ -195,7 +194,7 @@ export function createTokenVerifier(options: TokenVerifierOptions): VerifyToken 
     const known = token.length > TOKEN_LENGTH_MAX ? undefined : verified.get(token, clock.now());
     if (known !== undefined) {
       // A key id is the key's thumbprint, so a published key with this id is the one that verified the token.
-      const key = verificationKey(known.kid);
+      const key = keys.verificationKey(known.kid);
       if (key instanceof Promise) {
         return askedOfKey(known, key, token);
       }

@@ -31,15 +31,6 @@ export type OperatorAuthentication =
   /** With the id of the token; absent for a certificate and for the bootstrap token. */
   { readonly identity: OperatorIdentity; readonly tokenId?: string } | { readonly refusal: OperatorRefusal };
 
-export interface OperatorAuthenticator {
-  /** Rejects with `TOKEN_INVALID`, `TOKEN_EXPIRED` or `TOKEN_REVOKED`. */
-  byToken(token: string): Promise<OperatorAuthentication>;
-  /** Rejects with `TOKEN_INVALID` if the certificate belongs to no operator. */
-  byCertificate(certificate: ClientCertificate): Promise<OperatorAuthentication>;
-  /** Checks the SHA-256 of a token against the bootstrap token. */
-  isBootstrap(digest: Buffer): boolean;
-}
-
 export interface OperatorAuthenticatorOptions {
   /** Role signet_operator. */
   readonly db: Queryable;
@@ -72,54 +63,52 @@ function identified(id: string, role: OperatorRole): { readonly identity: Operat
   return { identity: { id, permissions: operatorPermissions([role]) } };
 }
 
-/** Creates the authenticator. It caches nothing, so a revocation applies to the next request. */
-export function createOperatorAuthenticator(options: OperatorAuthenticatorOptions): OperatorAuthenticator {
-  const { db, pepper, bootstrapToken, clock } = options;
-  const bootstrap = bootstrapToken === undefined ? undefined : digest(bootstrapToken);
+/** Authenticates operators. It caches nothing, so a revocation applies to the next request. */
+export class OperatorAuthenticator {
+  readonly #options: OperatorAuthenticatorOptions;
+  readonly #bootstrap: Buffer | undefined;
 
-  return {
-    byToken: async (token) => {
-      if (bootstrap !== undefined && timingSafeEqual(digest(token), bootstrap)) {
-        return { identity: BOOTSTRAP_OPERATOR };
-      }
-      const row = isOperatorToken(token) ? await findPresentedToken(db, pepper.macs(token)) : undefined;
-      if (row === undefined) {
-        return refuse(tokenRefused("TOKEN_INVALID", "The operator token is invalid."));
-      }
-      const nowMs = clock.now();
-      const fault = faultOf(row, nowMs);
-      if (fault !== undefined) {
-        return refuse(fault, row.operator_id);
-      }
-      const earlierPepper = row.mac_key_id !== pepper.id;
-      if (
-        earlierPepper ||
-        row.last_used_at === null ||
-        nowMs - row.last_used_at.getTime() >= TOUCH_EVERY_MS
-      ) {
-        await touchOperatorToken(db, row.id, { nowMs, mac: pepper.mac(token), macKeyId: pepper.id });
-      }
-      return { ...identified(row.operator_id, row.role), tokenId: row.id };
-    },
+  constructor(options: OperatorAuthenticatorOptions) {
+    this.#options = options;
+    this.#bootstrap = options.bootstrapToken === undefined ? undefined : digest(options.bootstrapToken);
+  }
 
-    byCertificate: async (certificate) => {
-      const [uri = null] = certificate.sanUris;
-      const rows = await findOperatorsByCertificate(db, certificate.thumbprint, uri);
-      const [operator, ...others] = rows.filter((row) =>
-        isRegisteredCertificate(
-          { san_uri: row.san_uri, certificate_thumbprints: row.certificate_thumbprints },
-          certificate,
-        ),
-      );
-      // A certificate that two operators have registered does not identify the caller.
-      if (operator === undefined || others.length > 0) {
-        return refuse(
-          tokenRefused("TOKEN_INVALID", "The client certificate does not belong to an operator."),
-        );
-      }
-      return identified(operator.id, operator.role);
-    },
+  /** Rejects with `TOKEN_INVALID`, `TOKEN_EXPIRED` or `TOKEN_REVOKED`. */
+  async byToken(token: string): Promise<OperatorAuthentication> {
+    const { db, pepper, clock } = this.#options;
+    if (this.isBootstrap(digest(token))) {
+      return { identity: BOOTSTRAP_OPERATOR };
+    }
+    const row = isOperatorToken(token) ? await findPresentedToken(db, pepper.macs(token)) : undefined;
+    if (row === undefined) {
+      return refuse(tokenRefused("TOKEN_INVALID", "The operator token is invalid."));
+    }
+    const nowMs = clock.now();
+    const fault = faultOf(row, nowMs);
+    if (fault !== undefined) {
+      return refuse(fault, row.operator_id);
+    }
+    const usedAtMs = row.last_used_at?.getTime() ?? -Infinity;
+    if (row.mac_key_id !== pepper.id || nowMs - usedAtMs >= TOUCH_EVERY_MS) {
+      await touchOperatorToken(db, row.id, { nowMs, mac: pepper.mac(token), macKeyId: pepper.id });
+    }
+    return { ...identified(row.operator_id, row.role), tokenId: row.id };
+  }
 
-    isBootstrap: (given) => bootstrap !== undefined && timingSafeEqual(given, bootstrap),
-  };
+  /** Rejects with `TOKEN_INVALID` if the certificate belongs to no operator. */
+  async byCertificate(certificate: ClientCertificate): Promise<OperatorAuthentication> {
+    const [uri = null] = certificate.sanUris;
+    const rows = await findOperatorsByCertificate(this.#options.db, certificate.thumbprint, uri);
+    const [operator, ...others] = rows.filter((row) => isRegisteredCertificate(row, certificate));
+    // A certificate that two operators have registered does not identify the caller.
+    if (operator === undefined || others.length > 0) {
+      return refuse(tokenRefused("TOKEN_INVALID", "The client certificate does not belong to an operator."));
+    }
+    return identified(operator.id, operator.role);
+  }
+
+  /** Checks the SHA-256 of a token against the bootstrap token. */
+  isBootstrap(given: Buffer): boolean {
+    return this.#bootstrap !== undefined && timingSafeEqual(given, this.#bootstrap);
+  }
 }

@@ -8,7 +8,7 @@ import type { EntryServices } from "#compliance/entry.ts";
 import type { Actor } from "#compliance/entry-types.ts";
 import type { Pool } from "#database/pool.ts";
 import { transaction } from "#database/transaction.ts";
-import { createSlidingWindow } from "#domain/sliding-window.ts";
+import { SlidingWindow } from "#domain/sliding-window.ts";
 import type { ErrorCode } from "#domain/errors.ts";
 import type { Logger } from "#observability/logger.ts";
 import { operatorActor } from "./operator-identity.ts";
@@ -42,8 +42,8 @@ export interface RefusalAuditOptions extends EntryServices {
 
 /** Creates the recorder of refusals. */
 export function createRefusalAudit({ pool, log, ...sources }: RefusalAuditOptions): NoteRefusal {
-  const same = createSlidingWindow([SAME], KINDS_MAX);
-  const all = createSlidingWindow([ALL], 1);
+  const same = new SlidingWindow([SAME], KINDS_MAX);
+  const all = new SlidingWindow([ALL], 1);
   return async ({ code, operatorId, operation, address, requestId }) => {
     const actor = operatorId === null ? NOBODY : operatorActor(operatorId);
     const nowMs = sources.clock.now();

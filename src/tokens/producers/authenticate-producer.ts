@@ -31,7 +31,7 @@ export interface ProducerAuthenticatorOptions {
   readonly admit: AdmitIdentity;
   readonly failures: FailureLimiter;
   readonly lookups: FruitlessLookups;
-  readonly lastUsed: LastUsedRecorder;
+  readonly lastUsed: Pick<LastUsedRecorder, "note">;
   /** Whether a client certificate is required, as it is for tokens. */
   readonly certificateRequired: boolean;
   /** The brand in the header names, for instance "Service". */
@@ -57,13 +57,6 @@ export interface IdentifiedProducer {
   readonly credentialId: string;
   /** @throws SignetError `SIGNATURE_INVALID`, `PAYLOAD_EXPIRED`, `TIMESTAMP_MISMATCH`, `VALIDATION_FAILED` */
   verify(body: Uint8Array): Promise<VerifiedProducer>;
-}
-
-export interface ProducerAuthenticator {
-  /** Whether a request has a signature, valid or not. */
-  isSigned(headers: SignedRequestHeaders): boolean;
-  /** @throws SignetError `INVALID_REQUEST`, `SIGNATURE_INVALID`, `RATE_LIMITED` */
-  identify(request: SignedRequest): Promise<IdentifiedProducer>;
 }
 
 /** Creates the same error for every fault of the signature or its key. */
@@ -163,7 +156,7 @@ async function check(
   throw asRefusal(refusal);
 }
 
-class SignatureAuthenticator implements ProducerAuthenticator {
+export class ProducerAuthenticator {
   readonly #options: ProducerAuthenticatorOptions;
   readonly #keyHeader: string;
   readonly #signatureHeaders: readonly string[];
@@ -175,6 +168,7 @@ class SignatureAuthenticator implements ProducerAuthenticator {
     this.#signatureHeaders = [`${prefix}-signature-256`, `${prefix}-signature-256-alt`, "webhook-signature"];
   }
 
+  /** Whether a request has a signature, valid or not. */
   isSigned(headers: SignedRequestHeaders): boolean {
     return (
       headers[this.#keyHeader] !== undefined ||
@@ -182,6 +176,7 @@ class SignatureAuthenticator implements ProducerAuthenticator {
     );
   }
 
+  /** @throws SignetError `INVALID_REQUEST`, `SIGNATURE_INVALID`, `RATE_LIMITED` */
   async identify(request: SignedRequest): Promise<IdentifiedProducer> {
     const { failures, headerBrand } = this.#options;
     const keyId = this.#keyIdOf(request.headers);
@@ -253,8 +248,4 @@ class SignatureAuthenticator implements ProducerAuthenticator {
       throw (failed ? failures.failed(account) : undefined) ?? error;
     }
   }
-}
-
-export function createProducerAuthenticator(options: ProducerAuthenticatorOptions): ProducerAuthenticator {
-  return new SignatureAuthenticator(options);
 }

@@ -11,11 +11,11 @@ import {
   type SigningAlgorithm,
   type SigningKeyRow,
 } from "#database/repositories/tokens/signing-keys.ts";
-import type { Clock, Timers } from "#domain/clock.ts";
+import type { Clock, Timer, Timers } from "#domain/clock.ts";
 import { SignetError } from "#domain/errors.ts";
+import { TOKEN_LIFETIME_SECONDS } from "#domain/identity.ts";
 import type { Logger } from "#observability/logger.ts";
 import { type SigningKeyState, statesAt } from "./lifecycle.ts";
-import { TOKEN_LIFETIME_SECONDS } from "../oauth/access-token.ts";
 import {
   generateSigningKey,
   openSigningKey,
@@ -33,21 +33,6 @@ const REVOKED_KEPT_MS = (TOKEN_LIFETIME_SECONDS + 300) * 1_000;
 
 /** The result of looking up a key id. */
 export type KeyLookup = VerificationKey | "revoked" | undefined;
-
-export interface KeyStore {
-  /** Returns the signing key. Throws `UNAVAILABLE` if there is none. */
-  readonly signingKey: () => SigningKey;
-  /** Returns when it began to sign, in Unix milliseconds; 0 if there is none. */
-  readonly signingSince: () => number;
-  /** Returns the public half of a published key. Reads the database if the key is unknown. */
-  readonly verificationKey: (kid: string) => KeyLookup | Promise<KeyLookup>;
-  /** Returns the public halves for `/.well-known/jwks.json`. */
-  readonly publicKeys: () => readonly PublicJwk[];
-  /** Reads the keys again. */
-  readonly refresh: () => Promise<void>;
-  /** Stops the periodic refresh. */
-  readonly close: () => void;
-}
 
 export interface FirstKeyOptions {
   /** Role signet_operator. */
@@ -190,82 +175,125 @@ function refuseWithoutKeys(): never {
   throw unavailable("There are no keys to check tokens with yet.");
 }
 
-/** Opens the key store and reads the keys. */
-export async function openKeyStore(options: KeyStoreOptions): Promise<KeyStore> {
-  const { clock, timers, log } = options;
-  let keys: readonly HeldKey[] = [];
-  let standing: Standing = standingAt(keys, -Infinity);
-  let readAt = -Infinity;
-  let reads = 0;
-  let applied = 0;
-  let reading: Promise<void> | undefined;
+/** The signing keys of a purpose, or of all for a process that only verifies. */
+export class KeyStore {
+  readonly #options: KeyStoreOptions;
+  readonly #timer: Timer;
+  readonly #ends: (() => Promise<unknown>)[] = [];
+  #keys: readonly HeldKey[] = [];
+  #standing: Standing = standingAt([], -Infinity);
+  #readAt = -Infinity;
+  #reads = 0;
+  #applied = 0;
+  #reading: Promise<void> | undefined;
 
-  async function refresh(): Promise<void> {
-    const mine = read().finally(() => void (reading = reading === mine ? undefined : reading));
-    reading = mine;
+  private constructor(options: KeyStoreOptions) {
+    this.#options = options;
+    this.#timer = options.timers.every(REFRESH_MS, () => {
+      this.refresh().catch((error: unknown) =>
+        options.log.warn({ err: error }, "signing keys could not be read again"),
+      );
+    });
+    this.#timer.unref();
+  }
+
+  /** Opens the key store and reads the keys. */
+  static async open(options: KeyStoreOptions): Promise<KeyStore> {
+    const store = new KeyStore(options);
+    await store.refresh().catch(async (error: unknown) => {
+      if (options.optional !== true) {
+        await store.close();
+        throw error;
+      }
+      options.log.warn({ err: error }, "signing keys could not be read");
+    });
+    return store;
+  }
+
+  /** Returns the signing key. Throws `UNAVAILABLE` if there is none. */
+  signingKey(): SigningKey {
+    const signing = this.#current().signing?.signing;
+    if (signing === undefined) {
+      throw unavailable("There is no signing key.");
+    }
+    return signing;
+  }
+
+  /** Returns when it began to sign, in Unix milliseconds; 0 if there is none. */
+  signingSince(): number {
+    return this.#current().signing?.activatedAt ?? 0;
+  }
+
+  /** Returns the public half of a published key. Reads the database if the key is unknown. */
+  verificationKey(kid: string): KeyLookup | Promise<KeyLookup> {
+    const found = this.#lookUp(kid);
+    if (found !== undefined) {
+      return found;
+    }
+    // Keys that are being read may include it.
+    const isFresh = this.#options.clock.now() - this.#readAt < UNKNOWN_KEY_COOLDOWN_MS;
+    const fresh = isFresh ? this.#reading : this.refresh();
+    if (fresh === undefined && this.#keys.length > 0) {
+      return undefined;
+    }
+    return Promise.resolve(fresh).then(() =>
+      this.#keys.length === 0 ? refuseWithoutKeys() : this.#lookUp(kid),
+    );
+  }
+
+  /** Returns the public halves for `/.well-known/jwks.json`. */
+  publicKeys(): readonly PublicJwk[] {
+    return [...this.#current().published.values()].map(({ jwk }) => jwk);
+  }
+
+  /** Reads the keys again. */
+  async refresh(): Promise<void> {
+    const mine = this.#read().finally(
+      () => void (this.#reading = this.#reading === mine ? undefined : this.#reading),
+    );
+    this.#reading = mine;
     await mine;
   }
 
-  async function read(): Promise<void> {
-    readAt = clock.now();
-    reads += 1;
-    const number = reads;
-    const held = await readKeys(options, keys, new Date(readAt - REVOKED_KEPT_MS));
+  /** Adds what ends with the store. */
+  endWith(end: () => Promise<unknown>): this {
+    this.#ends.push(end);
+    return this;
+  }
+
+  /** Stops the periodic refresh, and ends what was added, in order. */
+  async close(): Promise<void> {
+    this.#options.timers.cancel(this.#timer);
+    for (const end of this.#ends) {
+      await end();
+    }
+  }
+
+  async #read(): Promise<void> {
+    const { clock } = this.#options;
+    this.#readAt = clock.now();
+    this.#reads += 1;
+    const number = this.#reads;
+    const held = await readKeys(this.#options, this.#keys, new Date(this.#readAt - REVOKED_KEPT_MS));
     // Of two concurrent reads, the later one has newer data.
-    if (number > applied) {
-      applied = number;
-      keys = held;
-      standing = standingAt(keys, clock.now());
+    if (number > this.#applied) {
+      this.#applied = number;
+      this.#keys = held;
+      this.#standing = standingAt(held, clock.now());
     }
   }
 
-  function current(): Standing {
-    const now = clock.now();
-    if (now - standing.at >= STANDING_MS || now < standing.at) {
-      standing = standingAt(keys, now);
+  #current(): Standing {
+    const now = this.#options.clock.now();
+    if (now - this.#standing.at >= STANDING_MS || now < this.#standing.at) {
+      this.#standing = standingAt(this.#keys, now);
     }
-    return standing;
+    return this.#standing;
   }
 
-  function lookUp(kid: string): KeyLookup {
-    const found = current().published.get(kid)?.verification;
-    return found ?? (keys.some((key) => key.kid === kid && key.revokedAt !== null) ? "revoked" : undefined);
+  #lookUp(kid: string): KeyLookup {
+    const isRevoked = (key: HeldKey): boolean => key.kid === kid && key.revokedAt !== null;
+    const found = this.#current().published.get(kid)?.verification;
+    return found ?? (this.#keys.some(isRevoked) ? "revoked" : undefined);
   }
-
-  await refresh().catch((error: unknown) => {
-    if (options.optional !== true) {
-      throw error;
-    }
-    log.warn({ err: error }, "signing keys could not be read");
-  });
-  const timer = timers.every(REFRESH_MS, () => {
-    refresh().catch((error: unknown) => log.warn({ err: error }, "signing keys could not be read again"));
-  });
-  timer.unref();
-
-  return {
-    signingKey: () => {
-      const signing = current().signing?.signing;
-      if (signing === undefined) {
-        throw unavailable("There is no signing key.");
-      }
-      return signing;
-    },
-    signingSince: () => current().signing?.activatedAt ?? 0,
-    verificationKey: (kid) => {
-      const found = lookUp(kid);
-      if (found !== undefined) {
-        return found;
-      }
-      // Keys that are being read may include it.
-      const fresh = clock.now() - readAt < UNKNOWN_KEY_COOLDOWN_MS ? reading : refresh();
-      if (fresh === undefined && keys.length > 0) {
-        return undefined;
-      }
-      return Promise.resolve(fresh).then(() => (keys.length === 0 ? refuseWithoutKeys() : lookUp(kid)));
-    },
-    publicKeys: () => [...current().published.values()].map(({ jwk }) => jwk),
-    refresh,
-    close: () => timers.cancel(timer),
-  };
 }

@@ -45,59 +45,32 @@ interface Made {
   readonly untilMs: number;
 }
 
-/** Serves lists by id. */
-export interface StatusListDocuments {
-  readonly ttlSeconds: number;
+/** The lists of one process, by id. */
+export class StatusListDocuments {
+  readonly #options: StatusListDocumentsOptions;
+  readonly #signedAgainSeconds: number;
+  readonly #ready = new Map<string, Made>();
+  readonly #making = new Map<string, Promise<Made | undefined>>();
+
+  constructor(options: StatusListDocumentsOptions) {
+    this.#options = options;
+    this.#signedAgainSeconds = Math.max(SIGNED_AGAIN_SECONDS, options.ttlSeconds);
+  }
+
+  get ttlSeconds(): number {
+    return this.#options.ttlSeconds;
+  }
+
   /** Returns the current list; undefined if there is none. Rejects if the database is unavailable. */
-  of(id: string): Promise<PublicDocument | undefined>;
-}
-
-/** Creates the lists of one process. */
-export function createStatusListDocuments(options: StatusListDocumentsOptions): StatusListDocuments {
-  const { issuer, ttlSeconds, uriOf, find, readRevoked, view, signingKey, replaceRevokedKey, clock } =
-    options;
-  const ready = new Map<string, Made>();
-  const making = new Map<string, Promise<Made | undefined>>();
-  const signedAgainSeconds = Math.max(SIGNED_AGAIN_SECONDS, ttlSeconds);
-
-  async function sign(id: string, bits: Buffer): Promise<Pick<Made, "kid" | "signedAtMs" | "document">> {
-    clock.requireRight();
-    const signedAtMs = clock.now();
-    const iat = Math.floor(signedAtMs / 1_000);
-    const key = signingKey();
-    const claims = { iss: issuer, sub: uriOf(id), iat, exp: iat + 2 * signedAgainSeconds, ttl: ttlSeconds };
-    const jwt = await signStatusList(bits, claims, key);
-    return { kid: key.kid, signedAtMs, document: makeDocument(STATUS_LIST_JWT, jwt, await packed(jwt)) };
+  async of(id: string): Promise<PublicDocument | undefined> {
+    // A list that is being made already may lack a revocation that is known now.
+    await this.#making.get(id);
+    return (this.#currentOf(id) ?? (await this.#makeOnce(id)))?.document;
   }
 
-  async function make(id: string, before: Made | undefined): Promise<Made | undefined> {
-    // Before the read, which then covers at least these.
-    const { applied } = view;
-    const list = await find(id);
-    if (list === undefined) {
-      ready.delete(id);
-      return undefined;
-    }
-    const bits = statusBits(await readRevoked(list), list);
-    await replaceRevokedKey();
-    const nowMs = clock.now();
-    const isAsBefore =
-      before !== undefined &&
-      before.bits.equals(bits) &&
-      before.kid === signingKey().kid &&
-      nowMs - before.signedAtMs < signedAgainSeconds * 1_000;
-    const settled = before === undefined || before.applied === applied;
-    const signed = isAsBefore ? before : { bits, ...(await sign(id, bits)) };
-    const usedMs = Math.min(ttlSeconds * 1_000, settled ? Infinity : SETTLED_MS);
-    // What is sent remains valid for the ttl.
-    const untilMs = Math.min(nowMs + usedMs, signed.signedAtMs + signedAgainSeconds * 1_000);
-    const made: Made = { ...signed, applied, untilMs };
-    putBounded(ready, id, made, DOCUMENTS_MAX);
-    return made;
-  }
-
-  function currentOf(id: string): Made | undefined {
-    const made = ready.get(id);
+  #currentOf(id: string): Made | undefined {
+    const { view, signingKey, clock } = this.#options;
+    const made = this.#ready.get(id);
     return made !== undefined &&
       view.current &&
       made.applied === view.applied &&
@@ -107,18 +80,50 @@ export function createStatusListDocuments(options: StatusListDocumentsOptions): 
       : undefined;
   }
 
-  async function makeOnce(id: string): Promise<Made | undefined> {
-    const running = making.get(id) ?? make(id, ready.get(id)).finally(() => making.delete(id));
-    making.set(id, running);
-    return await running;
+  async #makeOnce(id: string): Promise<Made | undefined> {
+    const making = this.#making.get(id) ?? this.#make(id).finally(() => this.#making.delete(id));
+    this.#making.set(id, making);
+    return await making;
   }
 
-  return {
-    ttlSeconds,
-    of: async (id) => {
-      // A list that is being made already may lack a revocation that is known now.
-      await making.get(id);
-      return (currentOf(id) ?? (await makeOnce(id)))?.document;
-    },
-  };
+  async #make(id: string): Promise<Made | undefined> {
+    const { ttlSeconds, find, readRevoked, view, signingKey, replaceRevokedKey, clock } = this.#options;
+    const before = this.#ready.get(id);
+    // Before the read, which then covers at least these.
+    const { applied } = view;
+    const list = await find(id);
+    if (list === undefined) {
+      this.#ready.delete(id);
+      return undefined;
+    }
+    const bits = statusBits(await readRevoked(list), list);
+    await replaceRevokedKey();
+    const nowMs = clock.now();
+    const signedAgainMs = this.#signedAgainSeconds * 1_000;
+    const isAsBefore =
+      before !== undefined &&
+      before.bits.equals(bits) &&
+      before.kid === signingKey().kid &&
+      nowMs - before.signedAtMs < signedAgainMs;
+    const settled = before === undefined || before.applied === applied;
+    const signed = isAsBefore ? before : { bits, ...(await this.#sign(id, bits)) };
+    const usedMs = Math.min(ttlSeconds * 1_000, settled ? Infinity : SETTLED_MS);
+    // What is sent remains valid for the ttl.
+    const untilMs = Math.min(nowMs + usedMs, signed.signedAtMs + signedAgainMs);
+    const made: Made = { ...signed, applied, untilMs };
+    putBounded(this.#ready, id, made, DOCUMENTS_MAX);
+    return made;
+  }
+
+  async #sign(id: string, bits: Buffer): Promise<Pick<Made, "kid" | "signedAtMs" | "document">> {
+    const { issuer, ttlSeconds, uriOf, signingKey, clock } = this.#options;
+    clock.requireRight();
+    const signedAtMs = clock.now();
+    const iat = Math.floor(signedAtMs / 1_000);
+    const key = signingKey();
+    const exp = iat + 2 * this.#signedAgainSeconds;
+    const claims = { iss: issuer, sub: uriOf(id), iat, exp, ttl: ttlSeconds };
+    const jwt = await signStatusList(bits, claims, key);
+    return { kid: key.kid, signedAtMs, document: makeDocument(STATUS_LIST_JWT, jwt, await packed(jwt)) };
+  }
 }

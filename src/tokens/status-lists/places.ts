@@ -4,11 +4,12 @@
  * that are issued at the same time.
  */
 import { createCipheriv, createSecretKey } from "node:crypto";
-import { createBatcher } from "#database/batcher.ts";
+import { type Batcher, createBatcher } from "#database/batcher.ts";
 import type { PlacedToken, ReservedPlaces } from "#database/repositories/tokens/status-lists.ts";
 import type { Clock, Timers } from "#domain/clock.ts";
 import type { RandomBytes } from "#domain/ids.ts";
-import { type Place, TOKEN_LIFETIME_SECONDS, type TokenSubject } from "../oauth/access-token.ts";
+import { TOKEN_LIFETIME_SECONDS } from "#domain/identity.ts";
+import type { Place, TokenSubject } from "../oauth/access-token.ts";
 
 const HALF_BITS = 10;
 const HALF = 1 << HALF_BITS;
@@ -64,20 +65,6 @@ export function placeOfJti(jti: string, list: number): number | undefined {
   return idx < LIST_SIZE ? idx : undefined;
 }
 
-/** Gives tokens their places. */
-export interface StatusPlaces {
-  /** Whether tokens of this audience have a place. */
-  covers(audience: string): boolean;
-  /** Returns a free place. Rejects if the database is unavailable. */
-  take(): Promise<Place>;
-  /**
-   * Records which token is at a place; resolves when that is durable.
-   *
-   * @param second the token's `iat`, in seconds of Unix time
-   */
-  record(place: Place, subject: TokenSubject, second: number): Promise<void>;
-}
-
 export interface StatusPlacesOptions {
   readonly audiences: readonly string[];
   /** Reserves `count` places. */
@@ -98,51 +85,67 @@ interface Block {
   left: number;
 }
 
-/** Creates the source of places of one process. */
-export function createStatusPlaces(options: StatusPlacesOptions): StatusPlaces {
-  const { audiences, reserve, insert, uriOf, clock, timers, randomBytes } = options;
-  const covered = new Set(audiences);
-  let block: Block | undefined;
-  let reserving: Promise<void> | undefined;
-  const records = createBatcher<PlacedToken, undefined>({
-    timers,
-    flush: async (tokens) => {
-      await insert(tokens);
-      return tokens.map(() => undefined);
-    },
-    maxItems: TOKENS_PER_STATEMENT,
-    maxInFlight: STATEMENTS_AT_ONCE,
-  });
+/** Gives tokens their places. There is one in a process. */
+export class StatusPlaces {
+  readonly #options: StatusPlacesOptions;
+  readonly #records: Batcher<PlacedToken, undefined>;
+  #block: Block | undefined;
+  #reserving: Promise<void> | undefined;
 
-  async function reserveBlock(): Promise<void> {
-    // Counted from before the reservation, which the end of the list is counted from.
-    const until = clock.now() + BLOCK_USED_MS;
-    const { id, number: list, order_key: orderKey, first } = await reserve(BLOCK);
-    block = { list, uri: uriOf(id), order: placeOrder(orderKey), until, next: first, left: BLOCK };
+  constructor(options: StatusPlacesOptions) {
+    this.#options = options;
+    this.#records = createBatcher({
+      timers: options.timers,
+      flush: async (tokens) => {
+        await options.insert(tokens);
+        return tokens.map(() => undefined);
+      },
+      maxItems: TOKENS_PER_STATEMENT,
+      maxInFlight: STATEMENTS_AT_ONCE,
+    });
   }
 
-  function takeFrom(held: Block): Place {
+  /** Whether tokens of this audience have a place. */
+  covers(audience: string): boolean {
+    return this.#options.audiences.includes(audience);
+  }
+
+  /** Returns a free place. Rejects if the database is unavailable. */
+  async take(): Promise<Place> {
+    while (
+      this.#block === undefined ||
+      this.#block.left === 0 ||
+      this.#options.clock.now() >= this.#block.until
+    ) {
+      this.#reserving ??= this.#reserveBlock().finally(() => {
+        this.#reserving = undefined;
+      });
+      await this.#reserving;
+    }
+    const held = this.#block;
     const { list, uri } = held;
     const idx = held.order(held.next);
     held.next += 1;
     held.left -= 1;
-    return { list, uri, idx, jti: jtiOf(list, idx, randomBytes) };
+    return { list, uri, idx, jti: jtiOf(list, idx, this.#options.randomBytes) };
   }
 
-  return {
-    covers: (audience) => covered.has(audience),
-    take: async () => {
-      while (block === undefined || block.left === 0 || clock.now() >= block.until) {
-        reserving ??= reserveBlock().finally(() => {
-          reserving = undefined;
-        });
-        await reserving;
-      }
-      return takeFrom(block);
-    },
-    record: async ({ list, idx: place }, { credentialId, certificateThumbprint: x5t }, issuedAt) => {
-      const certificate = x5t === undefined ? null : Buffer.from(x5t, "base64url");
-      await records.add({ list, place, credentialId, issuedAt, certificate });
-    },
-  };
+  /**
+   * Records which token is at a place; resolves when that is durable.
+   *
+   * @param issuedAt the token's `iat`, in seconds of Unix time
+   */
+  async record({ list, idx: place }: Place, subject: TokenSubject, issuedAt: number): Promise<void> {
+    const { credentialId, certificateThumbprint: x5t } = subject;
+    const certificate = x5t === undefined ? null : Buffer.from(x5t, "base64url");
+    await this.#records.add({ list, place, credentialId, issuedAt, certificate });
+  }
+
+  async #reserveBlock(): Promise<void> {
+    const { reserve, uriOf, clock } = this.#options;
+    // Counted from before the reservation, which the end of the list is counted from.
+    const until = clock.now() + BLOCK_USED_MS;
+    const { id, number: list, order_key: orderKey, first } = await reserve(BLOCK);
+    this.#block = { list, uri: uriOf(id), order: placeOrder(orderKey), until, next: first, left: BLOCK };
+  }
 }

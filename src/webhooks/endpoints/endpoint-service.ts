@@ -27,7 +27,7 @@ import type { Clock } from "#domain/clock.ts";
 import type { RandomBytes } from "#domain/ids.ts";
 import type { Health } from "#domain/endpoint-health.ts";
 import { type EndpointMoveName, mayMove } from "#domain/endpoint-state.ts";
-import { createSlidingWindow, type SlidingWindow } from "#domain/sliding-window.ts";
+import { SlidingWindow } from "#domain/sliding-window.ts";
 import { publishOwnEvent } from "../ingest/own-event.ts";
 import type { EndpointSettings } from "#domain/endpoint-settings.ts";
 import { found, SignetError, tooManyRequests } from "#domain/errors.ts";
@@ -81,8 +81,8 @@ export function notOfStream(endpoint: Endpoint): Endpoint {
 export class EndpointService {
   readonly #options: EndpointServiceOptions;
   readonly #kicks = new Set<Promise<void>>();
-  readonly #verifyWindow = createSlidingWindow(VERIFY_LIMITS, LIMITED_MAX);
-  readonly #testWindow = createSlidingWindow(TEST_LIMITS, LIMITED_MAX);
+  readonly #verifyWindow = new SlidingWindow(VERIFY_LIMITS, LIMITED_MAX);
+  readonly #testWindow = new SlidingWindow(TEST_LIMITS, LIMITED_MAX);
 
   constructor(options: EndpointServiceOptions) {
     this.#options = options;

@@ -19,7 +19,7 @@ import type { TenantAndType } from "#database/repositories/webhooks/matches.ts";
 import { tenantTransaction } from "#database/transaction.ts";
 import type { Clock } from "#domain/clock.ts";
 import { parseExactJson } from "#domain/decimal.ts";
-import { createSlidingWindow } from "#domain/sliding-window.ts";
+import { SlidingWindow } from "#domain/sliding-window.ts";
 import {
   type FieldProblem,
   found,
@@ -62,7 +62,7 @@ export class EventTypeService {
   readonly #pool: Pool;
   readonly #typesMax: (tenantId: string) => Promise<number>;
   readonly #clock: Clock;
-  readonly #window = createSlidingWindow(SCHEMA_LIMITS, SCHEMA_KEYS_MAX);
+  readonly #window = new SlidingWindow(SCHEMA_LIMITS, SCHEMA_KEYS_MAX);
 
   constructor({ pool, typesMax, clock }: EventTypeServiceOptions) {
     this.#pool = pool;

@@ -3,7 +3,7 @@
  * (server-side request forgery). It runs at registration, before each send, and at each connect with the address that
  * is actually used.
  */
-import { type AddressSet, type AddressWords, addressSet, addressWords } from "#runtime/address-set.ts";
+import { type AddressWords, AddressSet, addressWords } from "#runtime/address-set.ts";
 import type { OwnTargets } from "./own-listeners.ts";
 import type { TargetUrl } from "./url-rules.ts";
 import { forbiddenUrl, parseTargetUrl } from "./url-rules.ts";
@@ -95,7 +95,7 @@ const LOOPBACK = ["127.0.0.0/8", "::1/128"];
  * Addresses that no allow-list opens. Some give a cloud machine its credentials: link-local ones, and others of
  * Azure, Alibaba, Oracle and AWS. The rest cannot belong to a receiver.
  */
-const NEVER = addressSet([
+const NEVER = new AddressSet([
   "0.0.0.0/8",
   "100.100.100.200/32",
   "168.63.129.16/32",
@@ -109,12 +109,12 @@ const NEVER = addressSet([
  * IPv6 ranges that an allow-list may open. The others embed IPv4 addresses, name an interface, or are not unicast.
  */
 const OPENABLE_IPV6 = [
-  { range: addressSet(["2000::/3"]), shortest: 3 },
-  { range: addressSet(["fc00::/7"]), shortest: 7 },
-  { range: addressSet(["::1/128"]), shortest: 128 },
+  { range: new AddressSet(["2000::/3"]), shortest: 3 },
+  { range: new AddressSet(["fc00::/7"]), shortest: 7 },
+  { range: new AddressSet(["::1/128"]), shortest: 128 },
 ];
 
-const LOOPBACK_SET = addressSet(LOOPBACK);
+const LOOPBACK_SET = new AddressSet(LOOPBACK);
 
 function isWildcard(host: string): boolean {
   return host === "0.0.0.0" || host === "::";
@@ -149,7 +149,7 @@ function isOwn(
  * @throws TypeError for a malformed range, or an IPv6 range that an allow-list may not open
  */
 function allowedTargets(cidrs: readonly string[]): AddressSet {
-  const ranges = addressSet(cidrs);
+  const ranges = new AddressSet(cidrs);
   for (const cidr of cidrs) {
     const [address = "", prefix = "128"] = cidr.split("/");
     const openable = OPENABLE_IPV6.some(
@@ -173,9 +173,9 @@ export function createAddressPolicy(options: AddressPolicyOptions): AddressPolic
   const { allowHttp } = options;
   const ownNames = new Set(options.ownNames);
   const allowed = allowedTargets(options.allowedCidrs);
-  const denied = addressSet(options.deniedCidrs ?? []);
-  const special = addressSet([...DENIED_IPV4, ...DENIED_IPV6]);
-  const publicIpv6 = addressSet(PUBLIC_IPV6);
+  const denied = new AddressSet(options.deniedCidrs ?? []);
+  const special = new AddressSet([...DENIED_IPV4, ...DENIED_IPV6]);
+  const publicIpv6 = new AddressSet(PUBLIC_IPV6);
   const rules = { allowHttp, allowLocalhost: allowed.has("127.0.0.1") || allowed.has("::1") };
 
   function isPublic(address: AddressWords): boolean {

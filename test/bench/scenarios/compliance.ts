@@ -4,7 +4,7 @@ import { Client } from "pg";
 import { leafHash, NODE_CRYPTO } from "#lib/transparency-log/node-crypto.ts";
 import { parseVerifierKey } from "#lib/transparency-log/signed-note.ts";
 import { appendEntry } from "#compliance/append-entry.ts";
-import { createCheckpointKey } from "#compliance/checkpoint-key.ts";
+import { CheckpointKey } from "#compliance/checkpoint-key.ts";
 import { type ComplianceEntry, encodeEntry } from "#compliance/entry.ts";
 import { GrowingTree } from "#compliance/merkle.ts";
 import { readLog } from "#compliance/read-log.ts";
@@ -124,7 +124,7 @@ async function verifyRate({ serviceUrl, adminUrl, entries }: LogUnderTest) {
   try {
     const { tree, bytes } = await fill(client, entries);
     await storeTiles(worker, tree.size);
-    const key = createCheckpointKey("bench.example/log", randomBytes(32));
+    const key = new CheckpointKey("bench.example/log", randomBytes(32));
     const keys = [await parseVerifierKey(key.verifierKey, NODE_CRYPTO)];
     const kept = [{ label: "the end", note: key.sign({ size: tree.size, root: tree.root }) }];
     const seconds: number[] = [];

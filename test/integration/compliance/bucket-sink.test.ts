@@ -8,7 +8,7 @@ import { dirname, join } from "node:path";
 import { S3 } from "@aws-sdk/client-s3";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { openBucketSink } from "#compliance/bucket-sink.ts";
-import { createCheckpointKey } from "#compliance/checkpoint-key.ts";
+import { CheckpointKey } from "#compliance/checkpoint-key.ts";
 import { type CheckpointSink, createFileSink } from "#compliance/checkpoint-sink.ts";
 import { signCheckpoint } from "#compliance/sign-checkpoint.ts";
 import { loadConfig } from "#config/config.ts";
@@ -113,7 +113,7 @@ describe.skipIf(withoutAwsServer("VersityGW", "checkpoints in a bucket"))("a buc
 
   describe("takes checkpoints", () => {
     const pools: Pool[] = [];
-    const key = createCheckpointKey("test.example/log", randomBytes(32));
+    const key = new CheckpointKey("test.example/log", randomBytes(32));
     afterAll(async () => {
       await Promise.all(pools.map(async (pool) => await pool.end()));
     });

@@ -9,7 +9,7 @@ import { NODE_CRYPTO, sha256 } from "#lib/transparency-log/node-crypto.ts";
 import { verifyConsistency, verifyInclusion } from "#lib/transparency-log/merkle-proof.ts";
 import { openCheckpoint, parseVerifierKey, type VerifierKey } from "#lib/transparency-log/signed-note.ts";
 import { appendEntry } from "#compliance/append-entry.ts";
-import { type CheckpointKey, createCheckpointKey } from "#compliance/checkpoint-key.ts";
+import { CheckpointKey } from "#compliance/checkpoint-key.ts";
 import { checkpointFiles, type CheckpointSink, createFileSink } from "#compliance/checkpoint-sink.ts";
 import { GrowingTree } from "#compliance/merkle.ts";
 import { type CheckpointSigner, signCheckpoint } from "#compliance/sign-checkpoint.ts";
@@ -40,7 +40,7 @@ beforeEach(async () => {
   superuser = new Client({ connectionString: database.adminUrl });
   await superuser.connect();
   directory = await mkdtemp(join(tmpdir(), "signet-checkpoints-"));
-  key = createCheckpointKey("test.example/log", randomBytes(32));
+  key = new CheckpointKey("test.example/log", randomBytes(32));
   ownKey = await parseVerifierKey(key.verifierKey, NODE_CRYPTO);
 });
 afterEach(async () => {
@@ -220,7 +220,7 @@ describe("a fork is rejected", () => {
     // No lost checkpoint was copied into the append-only table.
     expect(await published()).toHaveLength(1);
 
-    const next = createCheckpointKey("test.example/second", randomBytes(32));
+    const next = new CheckpointKey("test.example/second", randomBytes(32));
     const trusted = [await parseVerifierKey(next.verifierKey, NODE_CRYPTO), ownKey];
     const sink = createFileSink(saved, randomBytes);
     expect(await signCheckpoint(signer({ key: next, trusted, sink }))).toEqual({
@@ -270,7 +270,7 @@ describe("a fork is rejected", () => {
     await append(3);
     await signCheckpoint(signer());
     await append(1);
-    const next = createCheckpointKey("test.example/log", randomBytes(32));
+    const next = new CheckpointKey("test.example/log", randomBytes(32));
     const own = [await parseVerifierKey(next.verifierKey, NODE_CRYPTO)];
     await expect(signCheckpoint(signer({ key: next, trusted: own }))).rejects.toThrow(
       "none of the given keys",

@@ -8,7 +8,7 @@ import { NODE_CRYPTO } from "#lib/transparency-log/node-crypto.ts";
 import { verifyEntry } from "#lib/transparency-log/compliance-proof.ts";
 import { SignetClient } from "#lib/client/signet-client.ts";
 import { appendEntry } from "#compliance/append-entry.ts";
-import { type CheckpointKey, createCheckpointKey } from "#compliance/checkpoint-key.ts";
+import { CheckpointKey } from "#compliance/checkpoint-key.ts";
 import { createFileSink } from "#compliance/checkpoint-sink.ts";
 import { signCheckpoint } from "#compliance/sign-checkpoint.ts";
 import { parseVerifierKey } from "#lib/transparency-log/signed-note.ts";
@@ -62,7 +62,7 @@ async function verify(...options: readonly string[]): Promise<CommandRun> {
 
 beforeAll(async () => {
   directory = await mkdtemp(join(tmpdir(), "signet-verify-"));
-  key = createCheckpointKey("test.example/log", randomBytes(32));
+  key = new CheckpointKey("test.example/log", randomBytes(32));
   const open = (role: "signet_audit" | "signet_worker" | "signet_operator"): Pool =>
     createPool({ url: api.database.url, role, max: 2, log: createLogger({ level: "silent" }) });
   pools = {
@@ -105,7 +105,7 @@ describe("an unchanged log", () => {
   });
 
   test("does not verify with another key, or without one", async () => {
-    const stranger = createCheckpointKey("test.example/log", randomBytes(32)).verifierKey;
+    const stranger = new CheckpointKey("test.example/log", randomBytes(32)).verifierKey;
     expect(await signet("audit", "verify", "--vkey", stranger)).toMatchObject({ code: 1 });
     expect(await signet("audit", "verify", "--vkey", "x")).toMatchObject({ code: 1 });
     expect(await signet("audit", "verify")).toMatchObject({ code: 2 });
@@ -343,7 +343,7 @@ describe("a tenant", () => {
     const earlier = await createFileSink(kept(), randomBytes).read(1);
     const again = await client.compliance.verify(place, { ...options, earlier: [earlier?.note ?? ""] });
     expect(again.checkpoint).toBe(verified.checkpoint);
-    const stranger = createCheckpointKey("test.example/log", randomBytes(32)).verifierKey;
+    const stranger = new CheckpointKey("test.example/log", randomBytes(32)).verifierKey;
     await expect(client.compliance.verify(place, { verifierKeys: [stranger] })).rejects.toThrow(
       "none of the given",
     );

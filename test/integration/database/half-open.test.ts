@@ -6,7 +6,7 @@ import { promisify } from "node:util";
 import { Client, type QueryResult } from "pg";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { BoundedClient } from "#database/bounded-client.ts";
-import { type Listener, listen } from "#database/listener.ts";
+import { listen } from "#database/listener.ts";
 import { createPool, type Pool } from "#database/pool.ts";
 import { isDatabaseAway } from "#database/errors.ts";
 import { databaseReadiness } from "#database/readiness.ts";
@@ -27,7 +27,7 @@ const database = useTestDatabase();
 let proxy: TcpProxy;
 let url: string;
 let pool: Pool;
-let listener: Listener | undefined;
+let stopListening: ReturnType<typeof listen> | undefined;
 
 beforeEach(async () => {
   const through = new URL(database.url);
@@ -38,8 +38,8 @@ beforeEach(async () => {
 });
 
 afterEach(async () => {
-  await listener?.stop();
-  listener = undefined;
+  await stopListening?.();
+  stopListening = undefined;
   if (!pool.ending) {
     await pool.end();
   }
@@ -99,7 +99,7 @@ test(
   "notifications resume after the listening connection died, and idle connections are replaced",
   async () => {
     const received: (string | undefined)[] = [];
-    listener = listen({
+    stopListening = listen({
       timers: machineTimers,
       url,
       channels: { half_open: (payload) => received.push(payload) },
@@ -122,7 +122,7 @@ test(
   "a running statement without a timeout fails once a new connection proves that the server answers",
   async () => {
     let notifications = 0;
-    listener = listen({
+    stopListening = listen({
       timers: machineTimers,
       url,
       channels: { half_open: () => (notifications += 1) },

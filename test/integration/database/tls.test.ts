@@ -84,7 +84,7 @@ describe("a PostgreSQL server that requires TLS", () => {
     const pool = poolOf();
     await pool.query("SELECT 1");
     const received: (string | undefined)[] = [];
-    const listener = listen({
+    const stopListening = listen({
       timers: machineTimers,
       url: urlOf({}),
       channels: { tls: (text) => received.push(text) },
@@ -116,7 +116,7 @@ describe("a PostgreSQL server that requires TLS", () => {
     } finally {
       await pool.end();
       await subscription.close();
-      await listener.stop();
+      await stopListening();
     }
   });
 

@@ -1,7 +1,7 @@
 /** Workers are notified of waiting grades, so they need not poll the database twice a second. */
 import { randomBytes } from "node:crypto";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { listen, type Listener } from "#database/listener.ts";
+import { listen } from "#database/listener.ts";
 import { createPool, type Pool } from "#database/pool.ts";
 import { GRADES_CHANNEL, requeueGrade, takeGrade } from "#database/repositories/endpoints/endpoint-grades.ts";
 import { unguardedClock } from "#domain/clock.ts";
@@ -17,7 +17,7 @@ const log = createLogger({ level: "silent" });
 const received: (string | undefined)[] = [];
 let api: Pool;
 let worker: Pool;
-let listener: Listener;
+let stopListening: ReturnType<typeof listen>;
 let grades: GradeService;
 
 beforeAll(async () => {
@@ -25,7 +25,7 @@ beforeAll(async () => {
   api = createPool({ url, role: "signet_api", max: 3, log });
   worker = createPool({ url, role: "signet_worker", max: 3, log });
   grades = new GradeService({ pool: api, clock: systemClock, randomBytes });
-  listener = listen({
+  stopListening = listen({
     timers: machineTimers,
     url,
     channels: { [GRADES_CHANNEL]: (payload) => received.push(payload) },
@@ -35,7 +35,7 @@ beforeAll(async () => {
 });
 
 afterAll(async () => {
-  await listener.stop();
+  await stopListening();
   await Promise.all([api.end(), worker.end()]);
 });
 

@@ -2,7 +2,7 @@
 import { Client } from "pg";
 import { beforeEach, describe, expect, test } from "vitest";
 import { newClientId, newClientSecret } from "#tokens/credentials/secret-format.ts";
-import { createPepper } from "#crypto/pepper.ts";
+import { Pepper } from "#crypto/pepper.ts";
 import { type Answer, useTestApi } from "#test/support/api.ts";
 import { randomBytes } from "node:crypto";
 import { eventually } from "#test/support/eventually.ts";
@@ -30,7 +30,7 @@ function claimsOf({ body }: Answer): Record<string, unknown> {
   return JSON.parse(Buffer.from(payload, "base64url").toString()) as Record<string, unknown>;
 }
 
-const pepper = () => createPepper(Buffer.from(api.environment["SIGNET_PEPPER"] ?? "", "base64"));
+const pepper = () => new Pepper(Buffer.from(api.environment["SIGNET_PEPPER"] ?? "", "base64"));
 
 async function addVersion(version: number, state: string): Promise<string> {
   const secret = newClientSecret("production", randomBytes);

@@ -5,7 +5,7 @@ import { loadConfig } from "#config/config.ts";
 import { createPool, type Pool } from "#database/pool.ts";
 import { insertFirstKey } from "#database/repositories/tokens/signing-keys.ts";
 import { createLogger } from "#observability/logger.ts";
-import { ensureSigningKey, type KeyStore, openKeyStore } from "#tokens/signing-keys/key-store.ts";
+import { ensureSigningKey, KeyStore } from "#tokens/signing-keys/key-store.ts";
 import { startApi } from "#processes/api.ts";
 import { generateSigningKey } from "#tokens/signing-keys/signing-key.ts";
 import { eventually } from "#test/support/eventually.ts";
@@ -29,7 +29,7 @@ beforeEach(async () => {
   stores = [];
 });
 afterEach(async () => {
-  stores.forEach((store) => store.close());
+  await Promise.all(stores.map(async (store) => await store.close()));
   await Promise.all(pools.map(async (pool) => await pool.end()));
   await database.drop();
 });
@@ -41,7 +41,7 @@ function pool(role: "signet_operator" | "signet_issuer"): Pool {
 }
 
 async function open(ring = keyring): Promise<KeyStore> {
-  const store = await openKeyStore({
+  const store = await KeyStore.open({
     db: pool("signet_issuer"),
     keyring: ring,
     purpose: "access",

@@ -6,7 +6,7 @@ import { loadConfig } from "#config/config.ts";
 import { EnvelopeError } from "#crypto/envelope.ts";
 import { createServiceEncryption } from "#crypto/key-service.ts";
 import { loadKeyServices } from "#crypto/key-service-clients.ts";
-import { createKeyring, type Keyring } from "#crypto/keyring.ts";
+import { Keyring } from "#crypto/keyring.ts";
 import { loadServiceSecrets } from "#crypto/service-secrets.ts";
 import { createLogger } from "#observability/logger.ts";
 import { type ApiProcess, startApi } from "#processes/api.ts";
@@ -149,7 +149,7 @@ describe.skipIf(withoutAwsServer("Local KMS", "keys in AWS KMS"))("a key in AWS 
     const config = loadConfig({ ...api.environment, SIGNET_KEK_KMS: key });
     const current = config.kmsKek;
     const serviceOf = await loadKeyServices(current === undefined ? [] : [current]);
-    return createKeyring({
+    return new Keyring({
       keyEncryption: createServiceEncryption({
         timers: machineTimers,
         current,

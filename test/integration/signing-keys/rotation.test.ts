@@ -1,10 +1,10 @@
 /** The life of signing keys in a real database, with a test clock and the operators' API. */
 import { randomBytes } from "node:crypto";
 import { Client } from "pg";
-import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { createPool, type Pool } from "#database/pool.ts";
 import { createLogger } from "#observability/logger.ts";
-import { ensureSigningKey, type KeyStore, openKeyStore } from "#tokens/signing-keys/key-store.ts";
+import { ensureSigningKey, KeyStore } from "#tokens/signing-keys/key-store.ts";
 import { advanceRotation, rotateSigningKeys, type SigningKeyServices } from "#tokens/signing-keys/rotate.ts";
 import { type SigningKeyState, statesAt } from "#tokens/signing-keys/lifecycle.ts";
 import { revokeSigningKey } from "#tokens/signing-keys/revoke.ts";
@@ -44,10 +44,10 @@ beforeEach(async () => {
   sql = new Client({ connectionString: database.adminUrl });
   await sql.connect();
   await ensureSigningKey({ db: pool, keyring, clock, purpose: "access", alg: "ES256" });
-  store = await openKeyStore({ db: issuer, keyring, purpose: "access", clock, timers: machineTimers, log });
+  store = await KeyStore.open({ db: issuer, keyring, purpose: "access", clock, timers: machineTimers, log });
 });
 afterEach(async () => {
-  store.close();
+  await store.close();
   await Promise.all([services.pool.end(), issuer.end(), sql.end()]);
   await database.drop();
 });
@@ -200,12 +200,11 @@ describe("revoking", () => {
 
   test("the signing key does not wait for a key service, and the next rotation replaces it", async () => {
     const first = store.signingKey().kid;
-    const silent = { ...keyring, sealWithKek: async () => await new Promise<never>(() => undefined) };
-    services = { ...services, keyring: silent };
+    const sealing = vi.spyOn(keyring, "sealWithKek").mockReturnValue(new Promise<never>(() => undefined));
     const { revocation } = await revoke(first);
     expect(revocation.sequence).toBe(1);
     expect(await entries()).toEqual([`key.revoked ${first}`]);
-    services = { ...services, keyring };
+    sealing.mockRestore();
     const { created } = await rotateSigningKeys(services, "access", AUTHOR);
     await store.refresh();
     expect([store.signingKey().kid]).toEqual(created);
@@ -254,10 +253,17 @@ describe("the keys of security events", () => {
     // Later than the key of access tokens, as after an upgrade.
     nowMs += DAY;
     await ensureSigningKey({ db: services.pool, keyring, clock, purpose: "set", alg: "RS256" });
-    setStore = await openKeyStore({ db: issuer, keyring, purpose: "set", clock, timers: machineTimers, log });
+    setStore = await KeyStore.open({
+      db: issuer,
+      keyring,
+      purpose: "set",
+      clock,
+      timers: machineTimers,
+      log,
+    });
     first = setStore.signingKey().kid;
   });
-  afterEach(() => setStore.close());
+  afterEach(async () => await setStore.close());
 
   /** The states that version 0.3.0 finds: it reads every row, and knows no purpose. */
   async function statesOf030(atMs: number): Promise<Readonly<Record<string, SigningKeyState | undefined>>> {

@@ -3,7 +3,7 @@ import { createRequire } from "node:module";
 import type { Worker, WorkerOptions } from "node:worker_threads";
 import { NativeConnection } from "@temporalio/worker";
 import { expect, inject, test } from "vitest";
-import { startWorkers } from "#temporal/workers.ts";
+import { Workers } from "#temporal/workers.ts";
 import { keepRuntime } from "#test/support/in-process-worker.ts";
 import { allowMinutes } from "#test/support/limits.ts";
 import { workflowBundle } from "#test/support/processes.ts";
@@ -26,7 +26,7 @@ const connect = async (): Promise<NativeConnection> =>
 test("workers that get no further connection go on, and nothing uses the new one", async () => {
   await keepRuntime();
   const [first, fresh, last] = [await connect(), await connect(), await connect()];
-  const workers = await startWorkers({
+  const workers = await Workers.start({
     connection: first,
     namespace: await testNamespace(),
     bundle: workflowBundle(),
@@ -67,7 +67,7 @@ test("all workers of a connection share one workflow thread, which ends with the
   await keepRuntime();
   const threads = countThreads();
   const [first, fresh, last] = [await connect(), await connect(), await connect()];
-  const workers = await startWorkers({
+  const workers = await Workers.start({
     connection: first,
     namespace: await testNamespace(),
     bundle: workflowBundle(),

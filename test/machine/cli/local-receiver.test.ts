@@ -1,7 +1,7 @@
 /** The receiver of `signet listen`: what it passes on of the user's program's answer. */
 import { expect, test } from "vitest";
 import { forwardUrl } from "#cli/client/listen.ts";
-import { startLocalReceiver } from "#cli/client/local-receiver.ts";
+import { LocalReceiver } from "#cli/client/local-receiver.ts";
 import { signDelivery } from "#lib/receiver/sign.ts";
 
 const SECRET = `whsec_${Buffer.alloc(32, 7).toString("base64")}`;
@@ -15,7 +15,7 @@ test("of an endless answer of the user's program it reads and passes on the firs
       controller.enqueue(new Uint8Array(4_096));
     },
   });
-  const receiver = await startLocalReceiver({
+  const receiver = await LocalReceiver.start({
     port: 0,
     now: () => NOW_S * 1_000,
     fetch: async () => await Promise.resolve(new Response(endless)),

@@ -15,8 +15,8 @@ async function watch(path: string, answers: readonly boolean[]): Promise<{ reado
     calls += 1;
     return await Promise.resolve(answers[calls - 1] ?? true);
   };
-  const watched = await watchFiles(() => [path], onChange, EVERY_MS);
-  onTestFinished(() => watched.close());
+  const unwatch = await watchFiles(() => [path], onChange, EVERY_MS);
+  onTestFinished(unwatch);
   return { calls: () => calls };
 }
 

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { NODE_CRYPTO } from "#lib/transparency-log/node-crypto.ts";
 import { openCheckpoint, openNote, parseVerifierKey } from "#lib/transparency-log/signed-note.ts";
-import { createCheckpointKey } from "#compliance/checkpoint-key.ts";
+import { CheckpointKey } from "#compliance/checkpoint-key.ts";
 import { checkpointSeed } from "#config/compliance.ts";
 
 /** The key in the documentation of golang.org/x/mod/sumdb/note: `PRIVATE+KEY+PeterNeumann+c74f20a3+…`. */
@@ -9,12 +9,12 @@ const PUBLISHED_SEED = Buffer.from("AYEKFALVFGyNhPJEMzD1QIDr+Y7hfZx09iUvxdXHKDFz
 const PUBLISHED_KEY = "PeterNeumann+c74f20a3+ARpc2QcUPDhMQegwxbzhKqiBfsVkmqq/LDE4izWy10TW";
 
 test("the published private key has the published verifier key", () => {
-  expect(createCheckpointKey("PeterNeumann", PUBLISHED_SEED).verifierKey).toBe(PUBLISHED_KEY);
+  expect(new CheckpointKey("PeterNeumann", PUBLISHED_SEED).verifierKey).toBe(PUBLISHED_KEY);
 });
 
 test("the key signs checkpoints of its own log and verifies the published signature", async () => {
   const root = Buffer.alloc(32, 1);
-  const note = createCheckpointKey("PeterNeumann", PUBLISHED_SEED).sign({ size: 9, root });
+  const note = new CheckpointKey("PeterNeumann", PUBLISHED_SEED).sign({ size: 9, root });
   const keys = [await parseVerifierKey(PUBLISHED_KEY, NODE_CRYPTO)];
   expect(await openCheckpoint(note, keys, NODE_CRYPTO)).toEqual({
     origin: "PeterNeumann",

@@ -3,7 +3,7 @@ import { randomBytes } from "node:crypto";
 import { describe, expect, test } from "vitest";
 import { NODE_CRYPTO, leafHash } from "#lib/transparency-log/node-crypto.ts";
 import { parseVerifierKey } from "#lib/transparency-log/signed-note.ts";
-import { createCheckpointKey } from "#compliance/checkpoint-key.ts";
+import { CheckpointKey } from "#compliance/checkpoint-key.ts";
 import { encodeEntry } from "#compliance/entry.ts";
 import { decodeItem, encodeItem, type LogItem } from "#compliance/log-items.ts";
 import { verifyLog } from "#compliance/verify-log.ts";
@@ -14,7 +14,7 @@ type Entry = Extract<LogItem, { kind: "entry" }>;
 const ENTRIES = 20;
 /** The checkpoints cover this many entries. */
 const SIGNED = [7, 18] as const;
-const key = createCheckpointKey("log.example", randomBytes(32));
+const key = new CheckpointKey("log.example", randomBytes(32));
 const keys = [await parseVerifierKey(key.verifierKey, NODE_CRYPTO)];
 
 function entryAt(idx: number, target = `crd_${idx}`): Entry {

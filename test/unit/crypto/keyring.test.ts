@@ -2,7 +2,7 @@ import { randomBytes } from "node:crypto";
 import { describe, expect, test } from "vitest";
 import { EnvelopeError } from "#crypto/envelope.ts";
 import { KeyServiceError } from "#crypto/key-service.ts";
-import { createKeyring } from "#crypto/keyring.ts";
+import { Keyring } from "#crypto/keyring.ts";
 import { testKeyring } from "#test/support/keyring.ts";
 
 const kek = randomBytes(32);
@@ -44,7 +44,7 @@ test("nothing opens with another key-encryption key", async () => {
 test("at most 10,000 data keys are kept; an evicted one is unwrapped again", async () => {
   const dataKey = randomBytes(32);
   let unwraps = 0;
-  const counted = createKeyring({
+  const counted = new Keyring({
     keyEncryption: {
       currentKeyId: async () => "kms",
       wrap: async () => "kms1.kms.blob",
@@ -74,7 +74,7 @@ test("concurrent requests unwrap a data key once, and a failed unwrap is tried a
   const dataKey = randomBytes(32);
   let calls = 0;
   let reachable = false;
-  const remote = createKeyring({
+  const remote = new Keyring({
     keyEncryption: {
       currentKeyId: async () => "kms",
       wrap: async () => "kms1.kms.blob",
@@ -104,7 +104,7 @@ describe("a cached data key", () => {
     let unwraps = 0;
     let failure: Error | undefined;
     const dataKey = randomBytes(32);
-    const keyring = createKeyring({
+    const keyring = new Keyring({
       keyEncryption: {
         currentKeyId: async () => "kms",
         wrap: async () => "kms1.kms.blob",

@@ -1,7 +1,7 @@
 import { array, assert, constantFrom, integer, property, record } from "fast-check";
 import { describe, expect, test } from "vitest";
 import { FixedWindows } from "#domain/fixed-windows.ts";
-import { createSlidingWindow, type WindowLimit } from "#domain/sliding-window.ts";
+import { SlidingWindow, type WindowLimit } from "#domain/sliding-window.ts";
 
 const PER_MS = 1_000;
 const PAUSES = array(record({ pauseMs: integer({ min: 0, max: 700 }), key: constantFrom("a", "b") }), {
@@ -74,7 +74,7 @@ describe("a sliding window", () => {
     ];
     assert(
       property(array(integer({ min: 0, max: 700 }), { maxLength: 100 }), (pauses) => {
-        const window = createSlidingWindow(limits, 1);
+        const window = new SlidingWindow(limits, 1);
         const admitted: number[] = [];
         let nowMs = 0;
         for (const pauseMs of pauses) {
@@ -97,7 +97,7 @@ describe("a sliding window", () => {
   });
 
   test("keeps a bounded number of keys; the least recently used one starts again", () => {
-    const window = createSlidingWindow([{ count: 1, perMs: PER_MS }], 2);
+    const window = new SlidingWindow([{ count: 1, perMs: PER_MS }], 2);
     expect(["a", "b", "a"].map((key) => window.take(key, 0))).toEqual([0, 0, PER_MS]);
     expect(window.take("c", 0)).toBe(0);
     expect([window.take("a", 0), window.take("b", 0)]).toEqual([PER_MS, 0]);

@@ -43,10 +43,10 @@ class Home {
   realMs = START_MS;
   aheadMs = 0;
   readonly primary = new ModelPrimary();
-  readonly #tokens = createTokenMint({
+  readonly #mint = createTokenMint({
     issuer: ISSUER,
     audience: "signet",
-    signingKey: () => signingKey,
+    keys: { signingKey: () => signingKey },
     clock: unguardedClock({ now: () => this.now() }),
     randomBytes,
   });
@@ -57,7 +57,7 @@ class Home {
 
   async issue(credentialId = "crd_live"): Promise<string> {
     const subject = { clientId: "cl_1", tenantId: "ten_1", principalId: "prn_1", secretVersion: 1 };
-    const { token } = await this.#tokens.mint({ ...subject, credentialId, region: "us", scope: "" });
+    const { token } = await this.#mint({ ...subject, credentialId, region: "us", scope: "" });
     return token;
   }
 
@@ -128,7 +128,7 @@ class World {
     const verify = createTokenVerifier({
       issuer: ISSUER,
       audience: "signet",
-      verificationKey: () => publicKey,
+      keys: { verificationKey: () => publicKey },
       clock: time,
     });
     const renew = async (): Promise<boolean> => {

@@ -1,7 +1,7 @@
 import { BlockList, isIP } from "node:net";
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { addressSet, addressWords } from "#runtime/address-set.ts";
+import { AddressSet, addressWords } from "#runtime/address-set.ts";
 import { cases } from "#test/support/properties.ts";
 
 const ipv4 = fc.ipV4();
@@ -39,7 +39,7 @@ describe("a set of addresses", () => {
       fc.property(ipv4, fc.integer({ min: 0, max: 32 }), fc.array(ipv4), (base, prefix, addresses) => {
         const model = new BlockList();
         model.addSubnet(base, prefix, "ipv4");
-        const set = addressSet([`${base}/${prefix}`]);
+        const set = new AddressSet([`${base}/${prefix}`]);
         for (const address of [base, ...addresses]) {
           expect(set.has(address), `${address} in ${base}/${prefix}`).toBe(model.check(address, "ipv4"));
         }
@@ -54,7 +54,7 @@ describe("a set of addresses", () => {
         fc.pre(isIP(base) === 6);
         const model = new BlockList();
         model.addSubnet(base, prefix, "ipv6");
-        const set = addressSet([`${base}/${prefix}`]);
+        const set = new AddressSet([`${base}/${prefix}`]);
         for (const address of [base, ...addresses.filter((one) => isIP(one) === 6)]) {
           expect(set.has(address), `${address} in ${base}/${prefix}`).toBe(model.check(address, "ipv6"));
         }
@@ -64,7 +64,7 @@ describe("a set of addresses", () => {
   });
 
   it("ignores anything that is not an address, and never mistakes an IPv6 address for an IPv4 one", () => {
-    const set = addressSet(["0.0.0.0/0"]);
+    const set = new AddressSet(["0.0.0.0/0"]);
     for (const text of ["", "1", "127.1", "0x7f.0.0.1", "::ffff:127.0.0.1", "::127.0.0.1", "::", "host"]) {
       expect(set.has(text), text).toBe(false);
     }

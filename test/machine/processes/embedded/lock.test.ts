@@ -17,8 +17,8 @@ afterEach(async () => {
 });
 
 async function writeLock(text: string): Promise<void> {
-  const lock = await lockHome(home);
-  await lock.release();
+  const release = await lockHome(home);
+  await release();
   await writeFile(join(home, "lock"), text);
 }
 
@@ -29,13 +29,15 @@ async function deadPid(): Promise<number> {
 }
 
 it("only one holder at a time: the second gets one line with the holder and the remedy", async () => {
-  const lock = await lockHome(home);
+  const release = await lockHome(home);
   await expect(lockHome(home)).rejects.toMatchObject({
     code: "UNAVAILABLE",
     message: `${home} is in use by another signet (pid ${process.pid}): stop it first, or set SIGNET_HOME to another directory`,
   });
-  await lock.release();
-  await (await lockHome(home)).release();
+  await release();
+  await (
+    await lockHome(home)
+  )();
 });
 
 it.each([
@@ -55,26 +57,30 @@ it.each([
     );
     expect(others).toEqual([]);
     await expect(lockHome(home)).rejects.toMatchObject({ code: "UNAVAILABLE" });
-    await taken?.release();
+    await taken?.();
     expect(await readdir(home)).toEqual([]);
   }
 });
 
 it("a lock is stale when its pid now belongs to another process", async () => {
   await writeLock(JSON.stringify({ pid: process.ppid, identity: `${process.ppid}/0/another boot` }));
-  await (await lockHome(home)).release();
+  await (
+    await lockHome(home)
+  )();
   await writeLock(JSON.stringify({ pid: process.ppid, identity: processIdentity(process.ppid) }));
   await expect(lockHome(home)).rejects.toThrow(`pid ${process.ppid}`);
 });
 
 it("an unreadable lock does not block", async () => {
   await writeLock("{");
-  await (await lockHome(home)).release();
+  await (
+    await lockHome(home)
+  )();
 });
 
 it("releasing does not remove another holder's lock", async () => {
-  const lock = await lockHome(home);
+  const release = await lockHome(home);
   await writeFile(join(home, "lock"), "somebody else's");
-  await lock.release();
+  await release();
   expect(await readFile(join(home, "lock"), "utf8")).toBe("somebody else's");
 });

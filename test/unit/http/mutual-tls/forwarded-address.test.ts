@@ -1,8 +1,8 @@
 import { expect, test } from "vitest";
-import { addressSet } from "#runtime/address-set.ts";
+import { AddressSet } from "#runtime/address-set.ts";
 import { forwardedAddress, plainAddress } from "#http/mutual-tls/forwarded-address.ts";
 
-const trusted = addressSet(["10.0.0.0/8", "2001:db8::/32"]);
+const trusted = new AddressSet(["10.0.0.0/8", "2001:db8::/32"]);
 const PEER = "10.0.0.1";
 
 test.each([

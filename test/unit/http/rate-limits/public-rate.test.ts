@@ -1,9 +1,9 @@
 import { expect, test } from "vitest";
-import { createPublicRate } from "#http/rate-limits/public-rate.ts";
+import { PublicRate } from "#http/rate-limits/public-rate.ts";
 
 test("a long response counts as one request per 256 KiB, and the address may owe requests", () => {
   let nowMs = 0;
-  const rate = createPublicRate(10, () => nowMs);
+  const rate = new PublicRate(10, () => nowMs);
   rate.take("192.0.2.1");
   rate.charge("192.0.2.1", 262_143);
   rate.take("192.0.2.1");
@@ -18,7 +18,7 @@ test("a long response counts as one request per 256 KiB, and the address may owe
 });
 
 test("0 means no limit, also for long responses", () => {
-  const rate = createPublicRate(0, () => 0);
+  const rate = new PublicRate(0, () => 0);
   rate.charge("192.0.2.1", 1_000 * 262_144);
   expect(() => rate.take("192.0.2.1")).not.toThrow();
 });

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { createTenantPolicies, POLICY_LIFE_MS } from "#http/rate-limits/tenant-policies.ts";
+import { TenantPolicies, POLICY_LIFE_MS } from "#http/rate-limits/tenant-policies.ts";
 import { SimulatedTime } from "#test/support/simulated-time.ts";
 
 const time = new SimulatedTime();
@@ -7,7 +7,7 @@ const time = new SimulatedTime();
 test("a tenant's policy is read once in five seconds for all concurrent requests", async () => {
   const asked: (readonly string[])[] = [];
   let nowMs = 0;
-  const policies = createTenantPolicies({
+  const policies = new TenantPolicies({
     timers: time,
     find: async (ids) => {
       asked.push(ids);
@@ -41,7 +41,7 @@ test("a tenant's policy is read once in five seconds for all concurrent requests
 
 test("a policy that changes while it is read is not kept", async () => {
   const answers: ((signing: readonly string[]) => void)[] = [];
-  const policies = createTenantPolicies({
+  const policies = new TenantPolicies({
     timers: time,
     find: async () =>
       await new Promise((resolve) => {

@@ -8,7 +8,7 @@ import {
 } from "#lib/transparency-log/compliance-proof.ts";
 import { leafHash } from "#lib/transparency-log/node-crypto.ts";
 import { VerifierKeyError } from "#lib/transparency-log/signed-note.ts";
-import { createCheckpointKey, formatVerifierKey, noteKeyId } from "#compliance/checkpoint-key.ts";
+import { CheckpointKey, formatVerifierKey, noteKeyId } from "#compliance/checkpoint-key.ts";
 import { consistencyRanges, inclusionRanges } from "#compliance/merkle.ts";
 import { ability } from "#portal/browser/web-crypto.ts";
 import { grow, hashesOf } from "#test/support/merkle-vectors.ts";
@@ -28,8 +28,8 @@ test("Node verifies Ed25519 as browsers do", async () => {
 });
 
 describe.each(CRYPTOS)("an entry, with %s's cryptography,", (_whose, crypto) => {
-  const key = createCheckpointKey("log.example/1", randomBytes(32));
-  const stranger = createCheckpointKey("log.example/1", randomBytes(32));
+  const key = new CheckpointKey("log.example/1", randomBytes(32));
+  const stranger = new CheckpointKey("log.example/1", randomBytes(32));
   const texts = Array.from({ length: 20 }, (_value, idx) => JSON.stringify({ idx, reason: "schön – 取消" }));
   const leaves = texts.map((text) => leafHash(Buffer.from(text)));
   const INDEX = 7;

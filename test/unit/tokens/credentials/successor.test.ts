@@ -3,10 +3,10 @@ import { createDecipheriv, hkdfSync, randomBytes } from "node:crypto";
 import { describe, expect, test } from "vitest";
 import { newClientSecret } from "#tokens/credentials/secret-format.ts";
 import { unwrapSuccessor, wrapSuccessor } from "#tokens/credentials/successor.ts";
-import { createPepper } from "#crypto/pepper.ts";
+import { Pepper } from "#crypto/pepper.ts";
 
 const pepperKey = randomBytes(32);
-const pepper = createPepper(pepperKey);
+const pepper = new Pepper(pepperKey);
 const place = { credential_id: "crd_06gzm2fznbyb0z2y2dpag6wd", version: 7 };
 const predecessor = newClientSecret("production", randomBytes);
 const successor = newClientSecret("production", randomBytes);
@@ -33,7 +33,7 @@ describe("a successor stays closed", () => {
     ["to the successor itself", { secret: successor }],
     ["in another version's place", { at: { ...place, version: 8 } }],
     ["in another credential's place", { at: { ...place, credential_id: "crd_06gzm2fznbyb0z2y2dpag6we" } }],
-    ["without its pepper", { with: createPepper(randomBytes(32)) }],
+    ["without its pepper", { with: new Pepper(randomBytes(32)) }],
   ])("%s", (_name, { secret = predecessor, at = place, with: known = pepper }: Partial<Attempt>) => {
     expect(() => unwrapSuccessor(at, secret, wrapped, known)).toThrow(
       expect.objectContaining({ name: "EnvelopeError" }),
@@ -48,6 +48,6 @@ interface Attempt {
 }
 
 test("a successor opens after a change of pepper as long as the old one is known", () => {
-  const changed = createPepper(randomBytes(32), [pepperKey]);
+  const changed = new Pepper(randomBytes(32), [pepperKey]);
   expect(unwrapSuccessor(place, predecessor, wrapped, changed)).toBe(successor);
 });

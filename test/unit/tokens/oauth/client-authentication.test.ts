@@ -1,7 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { expect, test } from "vitest";
 import { newClientId, newClientSecret } from "#tokens/credentials/secret-format.ts";
-import { createPepper } from "#crypto/pepper.ts";
+import { Pepper } from "#crypto/pepper.ts";
 import type { ClientRecord } from "#database/repositories/tokens/clients.ts";
 import type { ClientCertificate } from "#http/mutual-tls/client-certificate.ts";
 import { createClientAuthenticator, presentedCredentials } from "#tokens/oauth/client-authentication.ts";
@@ -47,7 +47,7 @@ test.each([
 });
 
 const pepperKey = randomBytes(32);
-const pepper = createPepper(pepperKey);
+const pepper = new Pepper(pepperKey);
 const clientId = newClientId(randomBytes);
 const secrets = [1, 2, 3].map(() => newClientSecret("production", randomBytes));
 const record: ClientRecord = {
@@ -91,7 +91,7 @@ const withRules = {
 
 function authenticator(found: ClientRecord | undefined) {
   const asked: string[] = [];
-  const { authenticate } = createClientAuthenticator({
+  const authenticate = createClientAuthenticator({
     ...withRules,
     pepper,
     findClient: async (id) => {
@@ -175,15 +175,15 @@ test("a secret under a previous pepper authenticates, and its MAC under the newe
   const [secret = ""] = secrets;
   const newest = randomBytes(32);
   const reported: unknown[] = [];
-  const { authenticate } = createClientAuthenticator({
+  const authenticate = createClientAuthenticator({
     ...withRules,
     findClient: async () => record,
-    pepper: createPepper(newest, [pepperKey]),
+    pepper: new Pepper(newest, [pepperKey]),
     onOldMac: (old) => reported.push(old),
   });
   await authenticate(present(clientId, secret));
   expect(reported).toEqual([
-    { credential_id: "crd", version: 1, mac_key_id: pepper.id, newMac: createPepper(newest).mac(secret) },
+    { credential_id: "crd", version: 1, mac_key_id: pepper.id, newMac: new Pepper(newest).mac(secret) },
   ]);
   const wrong = newClientSecret("production", randomBytes);
   await expect(authenticate(present(clientId, wrong))).rejects.toMatchObject({ code: "INVALID_CLIENT" });

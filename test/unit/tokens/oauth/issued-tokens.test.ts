@@ -2,7 +2,7 @@
 import { createHash } from "node:crypto";
 import { expect, test } from "vitest";
 import { createLogger } from "#observability/logger.ts";
-import { createIssuedTokens, type IssuedCount } from "#tokens/oauth/issued-tokens.ts";
+import { IssuedTokens, type IssuedCount } from "#tokens/oauth/issued-tokens.ts";
 import { SimulatedTime } from "#test/support/simulated-time.ts";
 
 const time = new SimulatedTime();
@@ -19,7 +19,7 @@ function createLog() {
   const batches: number[] = [];
   const state = { away: false };
   let nowMs = 1_000;
-  const issued = createIssuedTokens({
+  const issued = new IssuedTokens({
     timers: time,
     append: async (counts) => {
       await Promise.resolve();

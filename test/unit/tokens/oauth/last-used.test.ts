@@ -1,7 +1,7 @@
 import { beforeEach, expect, test } from "vitest";
 import type { UsedVersion } from "#database/repositories/tokens/clients.ts";
 import { createLogger } from "#observability/logger.ts";
-import { createLastUsedRecorder } from "#tokens/oauth/last-used.ts";
+import { LastUsedRecorder } from "#tokens/oauth/last-used.ts";
 import { SimulatedTime } from "#test/support/simulated-time.ts";
 
 let time: SimulatedTime;
@@ -13,7 +13,7 @@ beforeEach(() => {
 test("a use is recorded with its own time, however late it is written, and once a minute", async () => {
   let nowMs = 1_000_000;
   const written: UsedVersion[] = [];
-  const recorder = createLastUsedRecorder({
+  const recorder = new LastUsedRecorder({
     timers: time,
     write: async (used) => void written.push(...used),
     clock: { now: () => nowMs },

@@ -8,7 +8,7 @@ import { jwtVerify } from "jose";
 import { describe, expect, test } from "vitest";
 import { generateSigningKey, openSigningKey, openVerificationKey } from "#tokens/signing-keys/signing-key.ts";
 import { createTokenVerifier } from "#tokens/oauth/verify-access-token.ts";
-import { createVerifiedTokens } from "#tokens/oauth/verified-tokens.ts";
+import { VerifiedTokens } from "#tokens/oauth/verified-tokens.ts";
 import { testKeyring } from "#test/support/keyring.ts";
 import { cases } from "#test/support/properties.ts";
 
@@ -58,7 +58,7 @@ async function ours(token: string): Promise<boolean> {
   const verify = createTokenVerifier({
     issuer: ISSUER,
     audience: "signet",
-    verificationKey: async (kid) => find(kid),
+    keys: { verificationKey: async (kid) => find(kid) },
     clock: { now: () => NOW_MS },
   });
   try {
@@ -219,7 +219,7 @@ describe.each(keys)("$alg", (key) => {
 });
 
 test("the store evicts the token checked first, and each when it expires", () => {
-  const store = createVerifiedTokens<string>();
+  const store = new VerifiedTokens<string>();
   const entry = { claims: "x", kid: "k", expiresAt: 1_000 };
   for (let index = 0; index < 10_000; index += 1) {
     store.set(String(index), entry);

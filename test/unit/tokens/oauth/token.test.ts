@@ -16,19 +16,17 @@ async function issueAfterRevocation(replaceable: boolean, meanwhile = false): Pr
   };
   const authenticated = { client, version: undefined, registeredCertificate: true, admission: "current" };
   const services = {
-    authenticator: { authenticate: async () => await Promise.resolve(authenticated) },
+    authenticate: async () => await Promise.resolve(authenticated),
     limits: {
       identify: async (_address: string, identify: () => Promise<unknown>) => await identify(),
       admitClient: () => undefined,
       authenticate: async (_address: string, _client: string, authenticate: () => Promise<unknown>) =>
         await authenticate(),
     },
-    mint: {
-      mint: async () => {
-        const kid = key;
-        key = meanwhile ? "next" : key;
-        return await Promise.resolve({ token: `signed with the ${kid} key`, jti: "jti_1", kid });
-      },
+    mint: async () => {
+      const kid = key;
+      key = meanwhile ? "next" : key;
+      return await Promise.resolve({ token: `signed with the ${kid} key`, jti: "jti_1", kid });
     },
     issued: { note: () => undefined },
     clock: { now: () => 1e12 },

@@ -33,10 +33,10 @@ const subject = {
 const { token } = await createTokenMint({
   issuer: ISSUER,
   audience: "signet",
-  signingKey: () => signingKey,
+  keys: { signingKey: () => signingKey },
   clock: unguardedClock({ now: () => NOW_MS }),
   randomBytes,
-}).mint(subject);
+})(subject);
 
 const [headerPart = "", payloadPart = "", signaturePart = ""] = token.split(".");
 type Members = Record<string, unknown>;
@@ -75,9 +75,11 @@ beforeEach(() => {
   verify = createTokenVerifier({
     issuer: ISSUER,
     audience: "signet",
-    verificationKey: async (kid) => {
-      lookups += 1;
-      return keys.get(kid);
+    keys: {
+      verificationKey: async (kid) => {
+        lookups += 1;
+        return keys.get(kid);
+      },
     },
     clock: { now: () => nowMs },
   });
@@ -228,7 +230,7 @@ test("a failed key look-up is not a verdict on the token", async () => {
   const broken = createTokenVerifier({
     issuer: ISSUER,
     audience: "signet",
-    verificationKey: async () => await Promise.reject(new Error("database down")),
+    keys: { verificationKey: async () => await Promise.reject(new Error("database down")) },
     clock: { now: () => nowMs },
   });
   await expect(broken(token)).rejects.toThrow("database down");

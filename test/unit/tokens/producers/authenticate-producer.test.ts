@@ -2,7 +2,7 @@
 import { assert, asyncProperty, constantFrom, dictionary, oneof, string, uint8Array } from "fast-check";
 import { expect, test } from "vitest";
 import { SignetError } from "#domain/errors.ts";
-import { createProducerAuthenticator } from "#tokens/producers/authenticate-producer.ts";
+import { ProducerAuthenticator } from "#tokens/producers/authenticate-producer.ts";
 import { FailureLimiter } from "#http/rate-limits/failure-limiter.ts";
 import { FruitlessLookups } from "#http/rate-limits/fruitless-lookups.ts";
 import { cases } from "#test/support/properties.ts";
@@ -11,7 +11,7 @@ const KEY = "crd_000000000000000000000000";
 const SECRET = `whsec_${Buffer.alloc(32, 7).toString("base64")}`;
 const NOW_S = 1_763_650_000;
 
-const producers = createProducerAuthenticator({
+const producers = new ProducerAuthenticator({
   find: async (credentialId) => ({
     credential_id: credentialId,
     tenant_id: "ten_000000000000000000000000",
@@ -28,7 +28,7 @@ const producers = createProducerAuthenticator({
   admit: async () => true,
   failures: new FailureLimiter({ count: 0, limit: "signature_failures", detail: "", monotonic: () => 0 }),
   lookups: new FruitlessLookups(0, () => 0),
-  lastUsed: { note: () => undefined, close: async () => undefined },
+  lastUsed: { note: () => undefined },
   certificateRequired: false,
   headerBrand: "Service",
   clock: { now: () => NOW_S * 1_000 },

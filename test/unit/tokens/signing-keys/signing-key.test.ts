@@ -33,7 +33,7 @@ beforeAll(async () => {
   verify = createTokenVerifier({
     issuer: ISSUER,
     audience: "signet",
-    verificationKey: async (kid) => byKid.get(kid),
+    keys: { verificationKey: async (kid) => byKid.get(kid) },
     clock: { now: () => NOW_MS },
   });
 });
@@ -50,10 +50,10 @@ async function mintWith(key: SigningKey): Promise<string> {
   const { token } = await createTokenMint({
     issuer: ISSUER,
     audience: "signet",
-    signingKey: () => key,
+    keys: { signingKey: () => key },
     clock: unguardedClock({ now: () => NOW_MS }),
     randomBytes,
-  }).mint({
+  })({
     clientId: "cl_000000000000000000000000",
     tenantId: "ten_06gzkqfw1vef5z17bwfnzgnc",
     principalId: "prn_06gzkqfw1vef5z17bwfnzgnc",

@@ -1,7 +1,7 @@
 /** When a status list is made again, and when it is served as it is. */
 import { decodeJwt } from "jose";
 import { expect, test } from "vitest";
-import { createStatusListDocuments } from "#tokens/status-lists/documents.ts";
+import { StatusListDocuments } from "#tokens/status-lists/documents.ts";
 
 const ID = "stl_1";
 const place = (idx: number): Buffer => {
@@ -21,7 +21,7 @@ function source() {
     places: place(1),
   };
   let waiting: Promise<void> | undefined;
-  const documents = createStatusListDocuments({
+  const documents = new StatusListDocuments({
     issuer: "https://issuer",
     ttlSeconds: 10,
     uriOf: (id) => `https://issuer/${id}`,

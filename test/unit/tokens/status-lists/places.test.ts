@@ -4,7 +4,7 @@ import { describe, expect, test } from "vitest";
 import type { PlacedToken } from "#database/repositories/tokens/status-lists.ts";
 import type { TokenSubject } from "#tokens/oauth/access-token.ts";
 import {
-  createStatusPlaces,
+  StatusPlaces,
   LIST_ENDS_MS,
   LIST_SIZE,
   placeOfJti,
@@ -21,7 +21,7 @@ function source() {
   const inserted: PlacedToken[] = [];
   const orderKey = randomBytes(32);
   let reserved = 0;
-  const places = createStatusPlaces({
+  const places = new StatusPlaces({
     timers: time,
     audiences: ["a"],
     reserve: async (count) => {
