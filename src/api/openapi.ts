@@ -1,5 +1,6 @@
 /** The OpenAPI document: the routes' schemas and texts, with examples and errors. */
 import { DEAD_LETTER_DAYS } from "#domain/retry-schedule.ts";
+import { DEFAULT_TOLERANCE_SECONDS } from "#lib/receiver/verify.ts";
 import swagger, { type FastifyDynamicSwaggerOptions } from "@fastify/swagger";
 import type { FastifyContextConfig } from "fastify";
 import { describe, type Document } from "./openapi/describe.ts";
@@ -90,7 +91,7 @@ const SECURITY_SCHEMES = {
     type: "apiKey",
     in: "header",
     name: "X-Service-Timestamp",
-    description: "Signed producers: Unix seconds, at most 300 seconds old",
+    description: `Signed producers: Unix seconds, at most ${DEFAULT_TOLERANCE_SECONDS} seconds old`,
   },
   signature: {
     type: "apiKey",

@@ -21,7 +21,7 @@ const Day = (description: string) =>
   );
 
 export const UsageQuery = {
-  from: Type.Optional(Day("First day, UTC; 30 days ago by default")),
+  from: Type.Optional(Day(`First day, UTC; ${DAYS_DEFAULT} days ago by default`)),
   to: Type.Optional(Day("Last day, UTC; today by default")),
   format: Type.Optional(OneOf(["json", "csv"])),
 };

@@ -1,5 +1,8 @@
 /** The meaning, causes and remedies of each error, for its page and for the OpenAPI document. */
+import { CLOCK_SKEW_MAX_MS } from "#database/database-clock.ts";
 import type { ErrorCode } from "#domain/errors.ts";
+import { TOKEN_LIFETIME_MINUTES } from "#domain/identity.ts";
+import { DEFAULT_TOLERANCE_SECONDS } from "#lib/receiver/verify.ts";
 
 export interface ErrorDescription {
   /** One or two sentences. */
@@ -81,8 +84,8 @@ export const ERROR_DESCRIPTIONS: Readonly<Record<ErrorCode, ErrorDescription>> =
     ],
   },
   TOKEN_EXPIRED: {
-    meaning: "The access token has expired. Tokens are valid for 15 minutes; request a new one.",
-    causes: ["The token is older than 15 minutes.", "A machine's clock is wrong."],
+    meaning: `The access token has expired. Tokens are valid for ${TOKEN_LIFETIME_MINUTES} minutes; request a new one.`,
+    causes: [`The token is older than ${TOKEN_LIFETIME_MINUTES} minutes.`, "A machine's clock is wrong."],
     remedies: [
       "Get a new token; the client library does so automatically.",
       "Keep clocks synchronized with NTP.",
@@ -132,7 +135,7 @@ export const ERROR_DESCRIPTIONS: Readonly<Record<ErrorCode, ErrorDescription>> =
     ],
   },
   PAYLOAD_EXPIRED: {
-    meaning: "The signed payload is older than 300 seconds. Sign the same event again and resend it.",
+    meaning: `The signed payload is older than ${DEFAULT_TOLERANCE_SECONDS} seconds. Sign the same event again and resend it.`,
     causes: ["The event waited in a queue after it was signed.", "The sender's clock is slow."],
     remedies: ["Sign right before sending, also before each retry.", "Keep the clock synchronized with NTP."],
   },
@@ -278,7 +281,7 @@ export const ERROR_DESCRIPTIONS: Readonly<Record<ErrorCode, ErrorDescription>> =
     ],
     remedies: [
       "Wait as long as Retry-After says, then retry.",
-      "Reuse a token for its 15 minutes, and send events in batches.",
+      `Reuse a token for its ${TOKEN_LIFETIME_MINUTES} minutes, and send events in batches.`,
     ],
   },
   HEADERS_TOO_LARGE: {
@@ -301,7 +304,9 @@ export const ERROR_DESCRIPTIONS: Readonly<Record<ErrorCode, ErrorDescription>> =
   },
   CLOCK_SKEWED: {
     meaning: "The process's clock is wrong, so it issues no tokens; Retry-After says when to retry.",
-    causes: ["The machine's clock and the database's are more than 30 seconds apart."],
+    causes: [
+      `The machine's clock and the database's are more than ${CLOCK_SKEW_MAX_MS / 1_000} seconds apart.`,
+    ],
     remedies: ["Retry: another process may answer.", "If the error persists, contact the operator."],
   },
   REVOCATION_STALE: {

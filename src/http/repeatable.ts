@@ -21,7 +21,7 @@ import {
   freeAnswer,
   keepAnswer,
 } from "#database/repositories/idempotent-answers.ts";
-import { IDEMPOTENCY_MS } from "#domain/idempotency.ts";
+import { IDEMPOTENCY_HOURS, IDEMPOTENCY_MS } from "#domain/idempotency.ts";
 import type { Clock } from "#domain/clock.ts";
 import type { RandomBytes } from "#domain/ids.ts";
 import { SignetError } from "#domain/errors.ts";
@@ -148,7 +148,7 @@ async function claim(
   }
   if (!kept.bodyHash.equals(bodyHash)) {
     throw new SignetError("IDEMPOTENCY_KEY_REUSED", {
-      detail: "This Idempotency-Key was used with a different request in the past 24 hours.",
+      detail: `This Idempotency-Key was used with a different request in the past ${IDEMPOTENCY_HOURS} hours.`,
     });
   }
   if (kept.answer === null) {

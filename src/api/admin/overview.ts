@@ -17,13 +17,11 @@ import type { SignetServer } from "#http/types.ts";
 import { metrics } from "#observability/metrics.ts";
 import { SIGNING_AGE_MAX_MS } from "#tokens/signing-keys/lifecycle.ts";
 import { operation } from "../openapi/operation.ts";
-import { EndingCertificate, FailingEndpoint, Overview } from "../schemas/overview.ts";
+import { CERTIFICATES_DAYS, EndingCertificate, FailingEndpoint, Overview } from "../schemas/overview.ts";
 import type { AdminServices } from "./services.ts";
 import { OVERDUE_AFTER_MS } from "./why/explanation.ts";
 import { WORKER_ALIVE_MS } from "./why/why.ts";
 
-/** Certificates that end within this time are listed, in milliseconds. */
-const CERTIFICATES_MS = 30 * DAY_MS;
 /** One reading serves everybody who asks within this time, in milliseconds. */
 const SHARED_MS = 1_000;
 
@@ -60,7 +58,7 @@ async function readLag(pool: AdminServices["pool"], now: Date): Promise<Overview
 }
 
 async function readCertificates(pool: AdminServices["pool"], now: Date): Promise<Overview["certificates"]> {
-  const rows = await listEndingCertificates(pool, new Date(now.getTime() + CERTIFICATES_MS));
+  const rows = await listEndingCertificates(pool, new Date(now.getTime() + CERTIFICATES_DAYS * DAY_MS));
   return {
     files: await certificateFiles(),
     endpoints: rows.map(toEndingCertificate),

@@ -1,4 +1,5 @@
 /** Adds examples, errors and webhooks to the document, which schemas cannot express. */
+import { IDEMPOTENCY_HOURS } from "#domain/idempotency.ts";
 import type { FastifyContextConfig } from "fastify";
 import { Components, inPascalCase } from "./components.ts";
 import { ERROR_SCHEMAS, errorExamples, errorResponses, type OperationTraits } from "./errors.ts";
@@ -76,7 +77,7 @@ const PARAMETER_TEXTS: Readonly<Record<string, string>> = {
   idx: "Index of the entry in the log",
   size: "Size of the tree, in entries",
   name: "Name of the event type",
-  "idempotency-key": "For 24 hours, a repeated request with the same key gets the same response",
+  "idempotency-key": `For ${IDEMPOTENCY_HOURS} hours, a repeated request with the same key gets the same response`,
 };
 
 const VALIDATORS_OWN: ReadonlySet<string> = new Set([

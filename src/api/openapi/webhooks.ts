@@ -1,5 +1,7 @@
 /** The `webhooks` section of the OpenAPI document: the requests that receivers get (contract 6.3). */
+import { TOKEN_LIFETIME_MINUTES } from "#domain/identity.ts";
 import { ATTEMPT_MAX, RETRY_WINDOW_HOURS } from "#domain/retry-schedule.ts";
+import { DEFAULT_TOLERANCE_SECONDS } from "#lib/receiver/verify.ts";
 import { DISABLED_REASONS } from "#domain/endpoint-state.ts";
 import { inPascalCase } from "./components.ts";
 import { exampleOf, type DocumentedSchema } from "./examples.ts";
@@ -60,8 +62,7 @@ const HEADERS: readonly Header[] = [
   },
   {
     name: "X-Service-Timestamp",
-    description:
-      "Time of this attempt in Unix seconds, as `sent_at` in the body. Reject requests older than 300 seconds",
+    description: `Time of this attempt in Unix seconds, as \`sent_at\` in the body. Reject requests older than ${DEFAULT_TOLERANCE_SECONDS} seconds`,
     example: "1763650000",
   },
   {
@@ -188,8 +189,7 @@ const OWN: readonly Webhook[] = [
   {
     type: "credential.ended",
     summary: "A credential has ended by plan",
-    description:
-      "It was replaced, and its overlap has ended. It gets no new tokens. Its last ones are valid until they expire, at most 15 minutes later.",
+    description: `It was replaced, and its overlap has ended. It gets no new tokens. Its last ones are valid until they expire, at most ${TOKEN_LIFETIME_MINUTES} minutes later.`,
     data: object({
       credential_id: id("crd"),
       ended_at: timestamp,

@@ -7,6 +7,7 @@ import {
 } from "#database/repositories/tokens/credentials.ts";
 import { tenantTransaction } from "#database/transaction.ts";
 import { found } from "#domain/errors.ts";
+import { TOKEN_LIFETIME_MINUTES } from "#domain/identity.ts";
 import { NewCredential } from "../new-credential.ts";
 import { createTenantCredential, type TenantCredentialServices } from "../replace-credential.ts";
 import { readPage, toPage } from "../pagination.ts";
@@ -32,7 +33,7 @@ const TenantCredential = Body("CredentialInput", {
   replaces: Type.Optional(
     Id(
       "credential",
-      "The credential to replace. Its tokens expire up to 15 minutes after it ends. Revoke it too if it is compromised",
+      `The credential to replace. Its tokens expire up to ${TOKEN_LIFETIME_MINUTES} minutes after it ends. Revoke it too if it is compromised`,
     ),
   ),
   overlap_seconds: Type.Optional(

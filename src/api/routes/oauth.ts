@@ -2,6 +2,7 @@
 import { Resource } from "#http/common.ts";
 import { Type } from "typebox";
 import { SignetError } from "#domain/errors.ts";
+import { TOKEN_LIFETIME_MINUTES } from "#domain/identity.ts";
 import { JWKS_MAX_AGE_SECONDS, jsonWebKeySet } from "#tokens/oauth/jwks.ts";
 import type { KeyStore } from "#tokens/signing-keys/key-store.ts";
 import { authorizationServerMetadata, type MetadataOptions } from "#tokens/oauth/metadata.ts";
@@ -55,8 +56,7 @@ function registerTokenRoute(server: SignetServer, services: OAuthServices): void
       id: "issueToken",
       sdk: { none: "A client gets its tokens itself." },
       summary: "Issue an access token",
-      description:
-        "OAuth 2.0 client credentials (RFC 6749 section 4.4), as JSON or as a form. The client authenticates with its secret in the body, HTTP Basic, a signed assertion or its certificate. The response contains a signed JWT that is valid for 15 minutes. When a rotation is due, `credential_rotation` holds the next secret: store it first, then use it.",
+      description: `OAuth 2.0 client credentials (RFC 6749 section 4.4), as JSON or as a form. The client authenticates with its secret in the body, HTTP Basic, a signed assertion or its certificate. The response contains a signed JWT that is valid for ${TOKEN_LIFETIME_MINUTES} minutes. When a rotation is due, \`credential_rotation\` holds the next secret: store it first, then use it.`,
       errors: [
         "INVALID_CLIENT",
         "UNSUPPORTED_GRANT_TYPE",

@@ -12,6 +12,7 @@ import {
 } from "#database/repositories/tokens/producer-secrets.ts";
 import { tenantTransaction } from "#database/transaction.ts";
 import { found } from "#domain/errors.ts";
+import { IDEMPOTENCY_HOURS } from "#domain/idempotency.ts";
 import { scopeViolation } from "#http/bearer-errors.ts";
 import {
   isGood,
@@ -64,7 +65,7 @@ const Versions = List(Version);
 const Made = Resource("CreatedSigningSecret", {
   ...Version.properties,
   secret: Type.String({
-    description: "Shown only here, and to a repeated request with the same Idempotency-Key within 24 hours",
+    description: `Shown only here, and to a repeated request with the same Idempotency-Key within ${IDEMPOTENCY_HOURS} hours`,
   }),
 });
 

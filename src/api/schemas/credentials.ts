@@ -2,13 +2,13 @@ import { type Static, Type } from "typebox";
 import type { CredentialRow, VersionStandingRow } from "#database/repositories/tokens/credentials.ts";
 import { OVERDUE_MS, type RotationRules, stateAt } from "#domain/secret-version.ts";
 import { idPattern } from "#domain/ids.ts";
+import { IDEMPOTENCY_HOURS } from "#domain/idempotency.ts";
 import { Closed, Formed, Id, Nullable, OneOf, Resource, Timestamp } from "#http/common.ts";
 import { CLIENT_ID_PATTERN } from "#tokens/credentials/secret-format.ts";
 import { presenter } from "#http/present.ts";
 
 /** Description of a secret in the response that creates it. */
-export const SECRET_SHOWN =
-  "Shown only here, and to a repeated request with the same Idempotency-Key within 24 hours; absent for a workload credential";
+export const SECRET_SHOWN = `Shown only here, and to a repeated request with the same Idempotency-Key within ${IDEMPOTENCY_HOURS} hours; absent for a workload credential`;
 
 /** The path parameter `{id}` of a credential. Leak reports and clients' settings name the client id. */
 export const CredentialParams = Closed({

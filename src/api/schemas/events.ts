@@ -1,4 +1,5 @@
 import { Type } from "typebox";
+import { IDEMPOTENCY_HOURS } from "#domain/idempotency.ts";
 import { Instant } from "#http/instants.ts";
 import { Body, Documented, Id, Nullable, OpaqueObject, Resource, TextLine, Timestamp } from "#http/common.ts";
 import type { Sdk } from "../openapi/sdk.ts";
@@ -19,7 +20,7 @@ const SentAt = Type.Integer({
 
 /** The publisher's own id of an event. */
 export const SourceId = TextLine(128, {
-  description: "The publisher's own id. An event repeated with the same id within 24 hours is published once",
+  description: `The publisher's own id. An event repeated with the same id within ${IDEMPOTENCY_HOURS} hours is published once`,
   examples: ["order-7"],
 });
 

@@ -2,6 +2,9 @@
 import { type Static, Type } from "typebox";
 import { Id, Nullable, Resource, Timestamp } from "#http/common.ts";
 
+/** Certificates that end within so many days are listed. */
+export const CERTIFICATES_DAYS = 30;
+
 const Count = (description: string) => Type.Integer({ description });
 const Seconds = (description: string) => Nullable(Type.Integer({ description }));
 const OfTenant = { tenant_id: Id("tenant"), tenant_name: Type.String() };
@@ -85,7 +88,7 @@ export const Overview = Resource("Overview", {
       description: "The certificate files of the api process that answers",
     }),
     endpoints: Type.Array(EndingCertificate, {
-      description: "Client certificates of deliveries that end within 30 days, 20 at most",
+      description: `Client certificates of deliveries that end within ${CERTIFICATES_DAYS} days, 20 at most`,
     }),
   }),
   checkpoints: Type.Object({

@@ -1,5 +1,6 @@
 /** `signet event publish | list | show` and `signet trigger`. */
 import { Command } from "commander";
+import { IDEMPOTENCY_HOURS } from "#domain/idempotency.ts";
 import { SignetApiError } from "#lib/client/errors.ts";
 import type { SignetClient } from "#lib/client/signet-client.ts";
 import type { CliContext } from "../context.ts";
@@ -40,12 +41,12 @@ export function eventCommand(context: CliContext): Command {
     .requiredOption("--data <json>", "JSON object, sent unchanged; @file, or - for standard input")
     .option(
       "--id <id>",
-      "your own id of the event; an event with the same id is published once within 24 hours",
+      `your own id of the event; an event with the same id is published once within ${IDEMPOTENCY_HOURS} hours`,
     )
     .addOption(timeOption("--occurred-at <time>", "when it happened"))
     .option(
       "--idempotency-key <key>",
-      "publish once within 24 hours, even if the command runs again with this key",
+      `publish once within ${IDEMPOTENCY_HOURS} hours, even if the command runs again with this key`,
     );
   asTenant<PublishOptions>(publish, context, async ({ signet, target, options }) => {
     const { data, id, occurredAt, idempotencyKey, ...output } = options;

@@ -51,7 +51,8 @@ export interface VerifiedPayload {
   readonly rawBody: Uint8Array;
 }
 
-const DEFAULT_TOLERANCE_SECONDS = 300;
+/** How old a signature may be by default. */
+export const DEFAULT_TOLERANCE_SECONDS = 300;
 const DEFAULT_FUTURE_SECONDS = 60;
 
 /** Length first: `timingSafeEqual` requires it, and a prefix of a signature must be rejected. */
