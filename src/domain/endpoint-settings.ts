@@ -40,7 +40,7 @@ interface Field {
 }
 
 interface Named {
-  /** Name in the code; in snake case it is the column. */
+  /** Name of the column. */
   readonly key: string;
   /** Name in the API, the command line's JSON and the portal's form. */
   readonly wire: string;
@@ -100,7 +100,7 @@ interface FlagSetting extends Named {
 export const ENDPOINT_SETTINGS = [
   { key: "url", wire: "url", kind: "url", hash: "value", required: true },
   {
-    key: "eventTypes",
+    key: "event_types",
     wire: "events",
     kind: "events",
     hash: "value",
@@ -178,7 +178,7 @@ export const ENDPOINT_SETTINGS = [
     },
   },
   {
-    key: "requireEcho",
+    key: "require_echo",
     wire: "require_echo",
     kind: "flag",
     hash: "named",
@@ -198,7 +198,7 @@ export const ENDPOINT_SETTINGS = [
     },
   },
   {
-    key: "rateLimit",
+    key: "rate_limit",
     wire: "rate_limit",
     kind: "number",
     hash: "named",

@@ -15,7 +15,7 @@ export type DisabledReason = (typeof DISABLED_REASONS)[number];
 /** The state of an endpoint, with the reason if it is disabled. */
 export interface EndpointPlace {
   readonly state: EndpointState;
-  readonly disabledReason: DisabledReason | null;
+  readonly disabled_reason: DisabledReason | null;
 }
 
 /** A transition from some states to one. */
@@ -29,31 +29,31 @@ export interface EndpointMove {
 /** All transitions. */
 export const ENDPOINT_MOVES = {
   /** The endpoint acknowledged a ping of its generation. */
-  verify: { from: ["PENDING"], to: { state: "ACTIVE", disabledReason: null }, newGeneration: false },
+  verify: { from: ["PENDING"], to: { state: "ACTIVE", disabled_reason: null }, newGeneration: false },
   /** The endpoint has a new URL, which is not verified yet. A disabled endpoint is pinged when it is enabled. */
   redirect: {
     from: ["PENDING", "ACTIVE"],
-    to: { state: "PENDING", disabledReason: null },
+    to: { state: "PENDING", disabled_reason: null },
     newGeneration: true,
   },
   /** The tenant enables the endpoint. It is pinged like a new one. */
-  enable: { from: ["DISABLED"], to: { state: "PENDING", disabledReason: null }, newGeneration: true },
+  enable: { from: ["DISABLED"], to: { state: "PENDING", disabled_reason: null }, newGeneration: true },
   /** The receiver of a paused stream of security events enables it again, at the URL that was verified. */
-  resume: { from: ["DISABLED"], to: { state: "ACTIVE", disabledReason: null }, newGeneration: false },
+  resume: { from: ["DISABLED"], to: { state: "ACTIVE", disabled_reason: null }, newGeneration: false },
   /** The tenant disables the endpoint, even if it is already disabled as failing and its retries continue. */
   disable: {
     from: ["PENDING", "ACTIVE", "DISABLED"],
-    to: { state: "DISABLED", disabledReason: "tenant" },
+    to: { state: "DISABLED", disabled_reason: "tenant" },
     newGeneration: false,
   },
   /** The endpoint has returned no 2xx for too long. */
-  fail: { from: ["ACTIVE"], to: { state: "DISABLED", disabledReason: "failing" }, newGeneration: false },
+  fail: { from: ["ACTIVE"], to: { state: "DISABLED", disabled_reason: "failing" }, newGeneration: false },
   /** The receiver answered a delivery with 410 Gone. */
-  gone: { from: ["ACTIVE"], to: { state: "DISABLED", disabledReason: "gone" }, newGeneration: false },
+  gone: { from: ["ACTIVE"], to: { state: "DISABLED", disabled_reason: "gone" }, newGeneration: false },
   /** The endpoint becomes a tombstone, which is kept for a while. */
   delete: {
     from: ["PENDING", "ACTIVE", "DISABLED"],
-    to: { state: "DELETED", disabledReason: null },
+    to: { state: "DELETED", disabled_reason: null },
     newGeneration: true,
   },
 } as const satisfies Readonly<Record<string, EndpointMove>>;
@@ -61,9 +61,9 @@ export const ENDPOINT_MOVES = {
 export type EndpointMoveName = keyof typeof ENDPOINT_MOVES;
 
 /** Whether a move applies to an endpoint. A move to the current state applies only if it starts new pings. */
-export function mayMove(name: EndpointMoveName, { state, disabledReason }: EndpointPlace): boolean {
+export function mayMove(name: EndpointMoveName, { state, disabled_reason: reason }: EndpointPlace): boolean {
   const { from, to, newGeneration }: EndpointMove = ENDPOINT_MOVES[name];
-  const there = state === to.state && disabledReason === to.disabledReason;
+  const there = state === to.state && reason === to.disabled_reason;
   return from.includes(state) && (newGeneration || !there);
 }
 
@@ -78,7 +78,7 @@ export type DueStep = "send" | "wait" | "dead-letter" | "cancel";
  * @param attempt number of the attempt, from 1
  */
 export function stepWhenDue(
-  { state, disabledReason }: EndpointPlace,
+  { state, disabled_reason: reason }: EndpointPlace,
   verifying: boolean,
   attempt: number,
 ): DueStep {
@@ -91,5 +91,5 @@ export function stepWhenDue(
   if (state === "PENDING") {
     return verifying ? "wait" : "dead-letter";
   }
-  return disabledReason === "failing" && attempt > 1 ? "send" : "dead-letter";
+  return reason === "failing" && attempt > 1 ? "send" : "dead-letter";
 }

@@ -112,8 +112,8 @@ function createOutbound(options: EngineOptions): Outbound {
       clock,
       timers: machineTimers,
       load: async (tenantId, id) => await loadRequestSettings(pool, tenantId, id),
-      open: async ({ wrappedDataKey, tenantId }, aad, sealed) =>
-        (await keyring.openForTenant(wrappedDataKey, tenantId, aad, sealed)).toString("utf8"),
+      open: async ({ data_key: dataKey, tenant_id: tenantId }, aad, sealed) =>
+        (await keyring.openForTenant(dataKey, tenantId, aad, sealed)).toString("utf8"),
     }),
     signer: createSigner({ headerBrand: config.headerBrand, docsUrl: `${config.publicUrl}/docs`, clock }),
     openSecrets: createSecretOpener(keyring, clock),

@@ -48,7 +48,7 @@ test("first attempts continue while Temporal is down; verifications, retries and
     const ids = published.map(({ deliveries }) => deliveries[0]?.id ?? "");
     const registered = await world.endpoints.register(
       tenant,
-      registrationOf(`${receiver.url}/new`, { eventTypes: ["other.kind"] }),
+      registrationOf(`${receiver.url}/new`, { event_types: ["other.kind"] }),
       TEST_CALLER,
     );
     const { deliveries: failing } = await world.publish(tenant, {}, "fails.once");

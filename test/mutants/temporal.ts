@@ -237,8 +237,8 @@ export const TEMPORAL: readonly Mutant[] = [
     name: "operators-request-not-logged",
     breaks: "Operators' requests in Temporal are entries of the compliance log (docs/temporal.md)",
     file: "src/webhooks/engine/carrier-service.ts",
-    find: "of Map.groupBy(owned, ({ tenantId }) => tenantId)",
-    replace: "of Map.groupBy(owned.slice(0, 0), ({ tenantId }) => tenantId)",
+    find: "of Map.groupBy(owned, (delivery) => delivery.tenant_id)",
+    replace: "of Map.groupBy(owned.slice(0, 0), (delivery) => delivery.tenant_id)",
     caughtBy: "test/workflows/operator-requests.test.ts",
   },
   {

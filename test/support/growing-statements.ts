@@ -68,7 +68,7 @@ export const publish: Omit<Statement, "growth"> = {
   run: async ({ db, tenantId, now }, before) => {
     const matched = before as Awaited<ReturnType<typeof matchEndpoints>>;
     const at = now.getTime();
-    const deliveries = (matched[0]?.endpoints ?? []).map(({ endpointId }) => ({
+    const deliveries = (matched[0]?.endpoints ?? []).map(({ endpoint_id: endpointId }) => ({
       id: newId("delivery", at, randomBytes),
       endpointId,
       state: "QUEUED" as const,

@@ -73,7 +73,7 @@ async function sweep(): Promise<Map<string, string[]>> {
     limit: 500,
   });
   const found = new Map<string, string[]>();
-  for (const { carrier, deliveryId } of claims) {
+  for (const { carrier, delivery_id: deliveryId } of claims) {
     found.set(carrier, [...(found.get(carrier) ?? []), deliveryId].toSorted());
   }
   return found;
@@ -200,8 +200,8 @@ test("a claim leaves the deliveries of excepted tenants", async () => {
   await publishTo(busy, 3);
   const ids = await publishTo(other, 2);
   const claimed = await claimAs("key_me", newId("batch", Date.now(), randomBytes), true, [busy]);
-  const mine = claimed.filter(({ tenantId }) => tenantId === busy || tenantId === other);
-  expect(mine.map(({ deliveryId }) => deliveryId).toSorted()).toEqual(ids);
+  const mine = claimed.filter((member) => member.tenant_id === busy || member.tenant_id === other);
+  expect(mine.map((member) => member.delivery_id).toSorted()).toEqual(ids);
   // Further tests claim what they have published.
   expect(await claimAs("key_me", newId("batch", Date.now(), randomBytes))).toHaveLength(3);
 });
@@ -220,7 +220,7 @@ describe("a list whose worker has ended", () => {
     const openedBefore = new Date(Date.now() + 1_000);
     const lists = await findUnstartedLists(pool, { worker, except, openedBefore, limit: 500 });
     return new Map(
-      lists.map(({ carrier, members }) => [carrier, members.map(({ deliveryId }) => deliveryId)]),
+      lists.map(({ carrier, members }) => [carrier, members.map((member) => member.delivery_id)]),
     );
   }
 
@@ -259,7 +259,7 @@ describe("a claim of first attempts", () => {
     const [id = ""] = await publishTo(tenant, 1);
     const carrier = newId("batch", Date.now(), randomBytes);
     const [claimed] = await claimAs("key_me", carrier);
-    expect(claimed).toMatchObject({ deliveryId: id, carrier: id, epoch: 1 });
+    expect(claimed).toMatchObject({ delivery_id: id, carrier: id, epoch: 1 });
     const key = { deliveryId: id, carrier: id, epoch: 1, attempt: 1 };
     expect(claimed?.loaded).toEqual((await loadForAttempt(pool, [key]))[0]);
     await publishTo(tenant, 1);
@@ -285,11 +285,11 @@ describe("a claim of first attempts", () => {
     expect(await byId([first], [endpoint.id])).toEqual([]);
     const [alone, ...none] = await byId([first, ofHeld]);
     expect(none).toEqual([]);
-    expect(alone).toMatchObject({ deliveryId: first, carrier: first, epoch: 1 });
+    expect(alone).toMatchObject({ delivery_id: first, carrier: first, epoch: 1 });
     const key = { deliveryId: first, carrier: first, epoch: 1, attempt: 1 };
     expect(alone?.loaded).toEqual((await loadForAttempt(pool, [key]))[0]);
     const others = await byId([first, second, third]);
-    expect(others.map(({ deliveryId }) => deliveryId).toSorted()).toEqual([second, third]);
+    expect(others.map((member) => member.delivery_id).toSorted()).toEqual([second, third]);
     expect(new Set(others.map(({ carrier }) => carrier)).size).toBe(1);
     await world.sql.query("UPDATE tenants SET held_at = NULL WHERE id = $1", [held]);
     expect(await claimAs("key_me", newId("batch", Date.now(), randomBytes))).toHaveLength(1);
@@ -367,7 +367,7 @@ describe("a claim of first attempts", () => {
         worker: "wrk",
         now: new Date(),
       });
-      expect(claimed.map(({ deliveryId }) => deliveryId)).toContain(deliveries[0]?.id);
+      expect(claimed.map((member) => member.delivery_id)).toContain(deliveries[0]?.id);
       expect(await setting()).toBe("off");
       await client.query("COMMIT");
       expect(await setting()).toBe(before);

@@ -42,7 +42,7 @@ describe("a worker", () => {
       const current = await world.endpoints.find(tenant, id);
       return current.state === "DISABLED" ? current : undefined;
     }, "the endpoint to be disabled");
-    expect(disabled).toMatchObject({ disabledReason: "failing", generation: 1 });
+    expect(disabled).toMatchObject({ disabled_reason: "failing", generation: 1 });
 
     const [notice] = await watcher.waitFor(1);
     expect(JSON.parse(notice?.rawBody.toString() ?? "")).toMatchObject({
@@ -98,7 +98,7 @@ describe("an endpoint that answers 410 Gone", () => {
       const current = await world.endpoints.find(tenant, id);
       return current.state === "DISABLED" ? current : undefined;
     }, "the endpoint to be disabled");
-    expect(disabled).toMatchObject({ disabledReason: "gone", generation: 1 });
+    expect(disabled).toMatchObject({ disabled_reason: "gone", generation: 1 });
 
     const [notice] = await watcher.waitFor(1);
     expect(JSON.parse(notice?.rawBody.toString() ?? "")).toMatchObject({
@@ -147,7 +147,7 @@ describe("an endpoint that answers 410 Gone", () => {
       log,
     });
     await disableGone({ tenantId: tenant, endpointId: id, url: "https://before.example/" });
-    expect(await world.endpoints.find(tenant, id)).toMatchObject({ state: "ACTIVE", disabledReason: null });
+    expect(await world.endpoints.find(tenant, id)).toMatchObject({ state: "ACTIVE", disabled_reason: null });
     await Promise.all([receiver.close(), pool.end()]);
   });
 });
@@ -266,7 +266,7 @@ describe("the verdict", () => {
     await made.current.endpoints.disable(failing.tenant, failing.id, TEST_CALLER);
     expect(await giveVerdict()).toBe(0);
     expect(await made.current.endpoints.find(failing.tenant, failing.id)).toMatchObject({
-      disabledReason: "tenant",
+      disabled_reason: "tenant",
     });
     await failing.receiver.close();
   });

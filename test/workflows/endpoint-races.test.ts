@@ -125,7 +125,7 @@ describe("a ping's 200 and a change of URL", () => {
     await made.current.endpoints.update(tenant, id, { url: other.url }, TEST_CALLER);
     expect(await answer()).toEqual({ outcome: "superseded", pings: 1 });
     await other.waitFor(1);
-    expect(await find()).toMatchObject({ state: "PENDING", generation: 2, verifiedAt: null });
+    expect(await find()).toMatchObject({ state: "PENDING", generation: 2, verified_at: null });
     other.answer([OK]);
     await made.current.endpoints.verify(tenant, id);
     await eventually(async () => (await find()).state === "ACTIVE", "the new URL to be verified");
@@ -178,9 +178,9 @@ describe("a ping's 200 and disabling by the tenant", () => {
     const { receiver, tenant, id, find, until, answer } = await pinged(OK);
     await made.current.endpoints.disable(tenant, id, TEST_CALLER);
     expect(await answer()).toEqual({ outcome: "superseded", pings: 1 });
-    expect(await find()).toMatchObject({ state: "DISABLED", disabledReason: "tenant" });
+    expect(await find()).toMatchObject({ state: "DISABLED", disabled_reason: "tenant" });
     await made.current.endpoints.enable(tenant, id, TEST_CALLER);
-    expect(await until("ACTIVE")).toMatchObject({ generation: 2, verificationAttempts: 1 });
+    expect(await until("ACTIVE")).toMatchObject({ generation: 2, verification_attempts: 1 });
     expect(receiver.requests).toHaveLength(2);
     await receiver.close();
   });
@@ -193,7 +193,7 @@ describe("a ping's 200 and disabling by the tenant", () => {
       async () => await made.current.endpoints.disable(tenant, id, TEST_CALLER),
     );
     expect(results).toMatchObject([{ value: { outcome: "verified" } }, done]);
-    expect(await find()).toMatchObject({ state: "DISABLED", verificationState: "VERIFIED" });
+    expect(await find()).toMatchObject({ state: "DISABLED", verification_state: "VERIFIED" });
     await receiver.close();
   });
 });
@@ -284,7 +284,7 @@ describe("two requests at once", () => {
     const disable = async (): Promise<Endpoint> =>
       await made.current.endpoints.disable(tenant, id, TEST_CALLER);
     expect(await inOrder(id, enable, disable)).toMatchObject([done, done]);
-    expect(await find()).toMatchObject({ state: "DISABLED", disabledReason: "tenant" });
+    expect(await find()).toMatchObject({ state: "DISABLED", disabled_reason: "tenant" });
     expect(await inOrder(id, disable, enable)).toMatchObject([refused, done]);
     expect(await find()).toMatchObject({ state: "PENDING", generation: 3 });
     await receiver.close();

@@ -71,7 +71,7 @@ describe.concurrent("another URL", () => {
     const other = await startReceiver({ script: [FAILURE] });
     await endpoints.update(tenant, endpoint, { url: other.url }, TEST_CALLER);
     await eventually(
-      async () => (await endpoints.find(tenant, endpoint)).verificationAttempts === 1,
+      async () => (await endpoints.find(tenant, endpoint)).verification_attempts === 1,
       "the first ping to be on record",
     );
     await sql.query("UPDATE endpoints SET verification_state = 'EXHAUSTED' WHERE id = $1", [endpoint]);
@@ -100,7 +100,7 @@ describe.concurrent("an endpoint that was disabled for failing", () => {
     await until(({ state }) => state === "DELIVERED");
     expect(await made.current.endpoints.find(tenant, endpoint)).toMatchObject({
       state: "DISABLED",
-      disabledReason: "failing",
+      disabled_reason: "failing",
     });
     await receiver.close();
   });

@@ -59,7 +59,7 @@ async function tell(): Promise<Story> {
   const registered = await world.endpoints.register(
     tenant,
     registrationOf(`${receiver.url}/${CANARIES.url}`, {
-      eventTypes: [CANARIES.eventType],
+      event_types: [CANARIES.eventType],
       metadata: JSON.stringify({ canary: CANARIES.metadata }),
       description: CANARIES.description,
     }),

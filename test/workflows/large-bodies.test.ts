@@ -55,9 +55,9 @@ describe("events with the maximum amount of data", () => {
     await current.sql.query("UPDATE deliveries SET carrier = NULL WHERE tenant_id = $1", [tenant]);
     expect(loaded.map((delivery) => delivery?.content)).toEqual(ids.map(() => null));
     const [first] = loaded;
-    const bytes = first?.contentBytes ?? 0;
+    const bytes = first?.content_bytes ?? 0;
     expect(bytes).toBeGreaterThan(DATA_MAX);
-    const eventId = first?.eventId ?? "";
+    const eventId = first?.event_id ?? "";
     const [content, none] = await loadContents(pool, [
       { eventId, bytes },
       { eventId: "evt_00000000000000000000000000", bytes },

@@ -53,11 +53,11 @@ async function crowd(): Promise<{ many: string; one: string; endpointIds: string
 }
 
 function membersByTenant(
-  claimed: readonly { carrier: string; tenantId: string; endpointId: string }[],
+  claimed: readonly { carrier: string; tenant_id: string; endpoint_id: string }[],
 ): Record<string, number> {
   const count: Record<string, number> = {};
   const endpointOf = new Map<string, string>();
-  for (const { carrier, tenantId, endpointId } of claimed) {
+  for (const { carrier, tenant_id: tenantId, endpoint_id: endpointId } of claimed) {
     expect(endpointOf.get(carrier) ?? endpointId).toBe(endpointId);
     endpointOf.set(carrier, endpointId);
     count[tenantId] = (count[tenantId] ?? 0) + 1;

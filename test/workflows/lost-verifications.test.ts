@@ -73,7 +73,7 @@ async function reEnabled(): Promise<Verifying> {
   await current.untilDelivery(tenant, delivery, ({ attempt_count: attemptCount }) => attemptCount === 1);
   await current.endpoints.disable(tenant, id, TEST_CALLER);
   const { generation } = await current.endpoints.enable(tenant, id, TEST_CALLER);
-  await eventually(async () => (await find()).verificationAttempts === 1, "the first ping");
+  await eventually(async () => (await find()).verification_attempts === 1, "the first ping");
   return {
     tenant,
     id,
@@ -116,7 +116,7 @@ describe("with a worker", () => {
           "the verification",
           PATIENCE_MS,
         );
-        expect(active).toMatchObject({ generation: generation + 1, verificationAttempts: 2 });
+        expect(active).toMatchObject({ generation: generation + 1, verification_attempts: 2 });
         await current.untilDelivery(tenant, delivery, ({ state }) => state === "DELIVERED", PATIENCE_MS);
       },
     );
@@ -190,9 +190,9 @@ describe("a round", () => {
     expect(await restart()).toBe(1);
     expect(await find()).toMatchObject({
       state: "PENDING",
-      verificationState: "WANTED",
+      verification_state: "WANTED",
       generation: before.generation + 1,
-      verificationNextAttemptAt: null,
+      verification_next_attempt_at: null,
     });
     await Promise.all([close(), connection.close()]);
   });
@@ -211,9 +211,9 @@ describe("a round", () => {
     expect(await restart()).toBe(0);
     expect(await restart()).toBe(1);
     expect(await restart()).toBe(0);
-    expect(await gone.find()).toMatchObject({ verificationState: "WANTED", generation: 2 });
+    expect(await gone.find()).toMatchObject({ verification_state: "WANTED", generation: 2 });
     for (const { find } of [open, recent]) {
-      expect(await find()).toMatchObject({ verificationState: "RUNNING", generation: 1 });
+      expect(await find()).toMatchObject({ verification_state: "RUNNING", generation: 1 });
     }
     await Promise.all([close(), handle.terminate()]);
   });

@@ -45,7 +45,7 @@ async function limited(tenant: string, url: string, rateLimit: number | null): P
 }
 
 async function setLimit(tenant: string, id: string, rateLimit: number | null): Promise<void> {
-  await made.current.endpoints.update(tenant, id, { rateLimit }, TEST_CALLER);
+  await made.current.endpoints.update(tenant, id, { rate_limit: rateLimit }, TEST_CALLER);
 }
 
 /** Publishes a few events concurrently, as producers do. */

@@ -60,7 +60,7 @@ test(
     const tenantId = await world.createTenant();
     const { endpoint, secret } = await endpoints.register(
       tenantId,
-      registrationOf(receiver.url, { eventTypes: ["inference.completed", "endpoint.disabled"] }),
+      registrationOf(receiver.url, { event_types: ["inference.completed", "endpoint.disabled"] }),
       TEST_CALLER,
     );
     const { id } = endpoint;

@@ -61,8 +61,8 @@ async function register(...script: readonly Behaviour[]): Promise<Registered> {
 const active = ({ state }: Endpoint): boolean => state === "ACTIVE";
 const pinged =
   (count: number) =>
-  ({ verificationAttempts }: Endpoint): boolean =>
-    verificationAttempts >= count;
+  ({ verification_attempts: made }: Endpoint): boolean =>
+    made >= count;
 
 async function resultOf(id: string, generation = 1): Promise<unknown> {
   return await made.current.temporal.workflow.result(verifyWorkflowId(id, generation));
@@ -72,10 +72,10 @@ describe.concurrent("an endpoint that acknowledges its ping", () => {
   test("is ACTIVE after one signed challenge", async () => {
     const { receiver, id, secret, until } = await register(OK);
     expect(await until(active)).toMatchObject({
-      verificationState: "VERIFIED",
-      verificationAttempts: 1,
-      verificationLastError: null,
-      verificationNextAttemptAt: null,
+      verification_state: "VERIFIED",
+      verification_attempts: 1,
+      verification_last_error: null,
+      verification_next_attempt_at: null,
     });
     expect(await resultOf(id)).toEqual({ outcome: "verified", pings: 1 });
     const [request] = receiver.requests;
@@ -99,8 +99,8 @@ describe.concurrent("an endpoint that does not", () => {
 
   /** Checks that the next ping is due 8 to 12 seconds after the run began: between the registration and its ping. */
   function expectNextPing(endpoint: Endpoint, { requests }: Receiver): void {
-    const dueMs = endpoint.verificationNextAttemptAt?.getTime() ?? 0;
-    expect(dueMs - endpoint.createdAt.getTime()).toBeGreaterThan(7_900);
+    const dueMs = endpoint.verification_next_attempt_at?.getTime() ?? 0;
+    expect(dueMs - endpoint.created_at.getTime()).toBeGreaterThan(7_900);
     expect(dueMs - (requests[0]?.receivedAt ?? 0)).toBeLessThanOrEqual(12_000);
   }
 
@@ -108,8 +108,8 @@ describe.concurrent("an endpoint that does not", () => {
     const { receiver, tenant, id, until } = await withoutPause(async () => {
       const registered = await register(behaviour, OK);
       const refused = await registered.until(pinged(1));
-      expect(refused).toMatchObject({ state: "PENDING", verificationState: "RUNNING" });
-      expect(refused.verificationLastError).toBe(error);
+      expect(refused).toMatchObject({ state: "PENDING", verification_state: "RUNNING" });
+      expect(refused.verification_last_error).toBe(error);
       expectNextPing(refused, registered.receiver);
       return registered;
     });
@@ -117,7 +117,7 @@ describe.concurrent("an endpoint that does not", () => {
 
     // It succeeds when another ping is requested.
     await made.current.endpoints.verify(tenant, id);
-    expect(await until(active)).toMatchObject({ verificationAttempts: 2 });
+    expect(await until(active)).toMatchObject({ verification_attempts: 2 });
     expect(await resultOf(id)).toEqual({ outcome: "verified", pings: 2 });
     expect(receiver.requests).toHaveLength(2);
     expect((await made.current.publish(tenant)).event.deliveries).toBe(1);
@@ -130,7 +130,7 @@ describe.concurrent("an endpoint that does not", () => {
     expectNextPing(refused, receiver);
     await until(active);
     const [, second] = receiver.requests;
-    expect(second?.receivedAt).toBeGreaterThan((refused.verificationNextAttemptAt?.getTime() ?? 0) - 100);
+    expect(second?.receivedAt).toBeGreaterThan((refused.verification_next_attempt_at?.getTime() ?? 0) - 100);
     await receiver.close();
   });
 
@@ -158,28 +158,28 @@ describe.concurrent("the challenge in the response", () => {
 
   test("is recorded, but optional by default", async () => {
     const bare = await register(OK);
-    expect(await bare.until(active)).toMatchObject({ verifiedBy: "status" });
+    expect(await bare.until(active)).toMatchObject({ verified_by: "status" });
     bare.receiver.answer(echo);
     const { tenant, id, receiver } = bare;
     await made.current.endpoints.disable(tenant, id, TEST_CALLER);
     await made.current.endpoints.enable(tenant, id, TEST_CALLER);
-    expect(await bare.until(active)).toMatchObject({ verifiedBy: "echo" });
+    expect(await bare.until(active)).toMatchObject({ verified_by: "echo" });
     await receiver.close();
   });
 
   test("is required if the tenant wants it: a bare 200 verifies nothing", async () => {
     const { receiver, tenant, id, until } = await register(FAILURE, OK);
     await until(pinged(1));
-    await made.current.endpoints.update(tenant, id, { requireEcho: true }, TEST_CALLER);
+    await made.current.endpoints.update(tenant, id, { require_echo: true }, TEST_CALLER);
     await made.current.endpoints.verify(tenant, id);
     expect(await until(pinged(2))).toMatchObject({
       state: "PENDING",
-      verificationLastError: "echo",
-      verifiedBy: null,
+      verification_last_error: "echo",
+      verified_by: null,
     });
     receiver.answer(echo);
     await made.current.endpoints.verify(tenant, id);
-    expect(await until(active)).toMatchObject({ verifiedBy: "echo", verificationLastError: null });
+    expect(await until(active)).toMatchObject({ verified_by: "echo", verification_last_error: null });
     await receiver.close();
   });
 });
@@ -210,9 +210,9 @@ describe("one host", () => {
     expect(results).toMatchObject([
       { state: "ACTIVE" },
       { state: "ACTIVE" },
-      { state: "PENDING", verificationLastError: "limited" },
+      { state: "PENDING", verification_last_error: "limited" },
     ]);
-    expect(results[2]?.verificationNextAttemptAt?.getTime()).toBeGreaterThan(Date.now());
+    expect(results[2]?.verification_next_attempt_at?.getTime()).toBeGreaterThan(Date.now());
     expect(receivers.map(({ requests }) => requests.length)).toEqual([1, 1, 0]);
     await Promise.all(receivers.map(async (receiver) => await receiver.close()));
   });
@@ -283,9 +283,9 @@ describe.concurrent("an exhausted schedule", () => {
     expect(receiver.requests).toHaveLength(3);
     expect(await world.endpoints.find(tenant, id)).toMatchObject({
       state: "PENDING",
-      verificationState: "EXHAUSTED",
-      verificationAttempts: 3,
-      verificationNextAttemptAt: null,
+      verification_state: "EXHAUSTED",
+      verification_attempts: 3,
+      verification_next_attempt_at: null,
     });
 
     receiver.answer([OK]);
@@ -327,7 +327,7 @@ describe("one address", () => {
     }
     expect(states).toMatchObject([
       { state: "ACTIVE" },
-      { state: "PENDING", verificationLastError: "limited" },
+      { state: "PENDING", verification_last_error: "limited" },
     ]);
     expect(receiver.requests).toHaveLength(1);
     await receiver.close();

@@ -98,23 +98,23 @@ interface ReadEndpoint {
 function toEndpoint({ row, activity, slowUntil }: ReadEndpoint) {
   return {
     id: row.id,
-    tenant_id: row.tenantId,
+    tenant_id: row.tenant_id,
     url: shownUrl(row.url),
-    events: [...row.eventTypes],
+    events: [...row.event_types],
     filtered: row.filter !== null,
     state: row.state as (typeof ENDPOINT_STATES)[number],
-    disabled_reason: row.disabledReason,
-    rate_limit: row.rateLimit,
+    disabled_reason: row.disabled_reason,
+    rate_limit: row.rate_limit,
     health: toHealth(row.state, activity),
     slow_until: slowUntil?.toISOString() ?? null,
     verification: {
-      attempts: row.verificationAttempts,
-      last_error: row.verificationLastError,
-      next_attempt_at: row.verificationNextAttemptAt?.toISOString() ?? null,
-      verified_at: row.verifiedAt?.toISOString() ?? null,
+      attempts: row.verification_attempts,
+      last_error: row.verification_last_error,
+      next_attempt_at: row.verification_next_attempt_at?.toISOString() ?? null,
+      verified_at: row.verified_at?.toISOString() ?? null,
     },
-    created_at: row.createdAt.toISOString(),
-    updated_at: row.updatedAt.toISOString(),
+    created_at: row.created_at.toISOString(),
+    updated_at: row.updated_at.toISOString(),
   };
 }
 

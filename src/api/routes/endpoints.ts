@@ -44,7 +44,7 @@ async function sendEndpoint(
     secret,
   }: { readonly endpoints: EndpointService; readonly endpoint: EndpointRow; readonly secret?: string },
 ): Promise<void> {
-  const { id, tenantId } = endpoint;
+  const { id, tenant_id: tenantId } = endpoint;
   const activity = await endpoints.activity(tenantId, [id]);
   return await sendRaw(reply, status, toEndpointJson(endpoint, activity.get(id) as ReportedActivity, secret));
 }

@@ -366,18 +366,18 @@ export function toHealth(state: EndpointState, activity: ReportedActivity): Stat
 export function toEndpointJson(row: EndpointRow, activity: ReportedActivity, secret?: string): string {
   const others = {
     state: row.state,
-    disabled_reason: row.disabledReason,
-    ...(row.ssfStream === null ? {} : { ssf_stream: row.ssfStream }),
+    disabled_reason: row.disabled_reason,
+    ...(row.ssf_stream === null ? {} : { ssf_stream: row.ssf_stream }),
     health: toHealth(row.state, activity),
-    created_at: row.createdAt.toISOString(),
-    updated_at: row.updatedAt.toISOString(),
+    created_at: row.created_at.toISOString(),
+    updated_at: row.updated_at.toISOString(),
     verification: {
       workflow_id: verifyWorkflowId(row.id, row.generation),
-      attempts: row.verificationAttempts,
-      last_error: row.verificationLastError,
-      next_attempt_at: row.verificationNextAttemptAt?.toISOString() ?? null,
-      verified_at: row.verifiedAt?.toISOString() ?? null,
-      verified_by: row.verifiedBy,
+      attempts: row.verification_attempts,
+      last_error: row.verification_last_error,
+      next_attempt_at: row.verification_next_attempt_at?.toISOString() ?? null,
+      verified_at: row.verified_at?.toISOString() ?? null,
+      verified_by: row.verified_by,
     },
     ...(secret === undefined ? {} : { secret }),
   };

@@ -2,6 +2,7 @@
  * The versions of an endpoint's secret for a sender: the current one and the other signing one. Also the endpoint
  * itself, for requests that are not deliveries.
  */
+import type { Row } from "#database/rows.ts";
 import type { RotationTimes } from "#domain/endpoint-secrets.ts";
 
 export interface StoredSecret {
@@ -41,9 +42,11 @@ export function joinSecrets(endpointId: string): string {
       LEFT JOIN endpoint_secrets b ON b.endpoint_id = ${endpointId} AND b.state IN ('NEXT', 'PREVIOUS')`;
 }
 
-export function toStoredSecrets(row: SecretColumns): StoredSecrets {
+/** Returns a row with its secrets in place of their columns. */
+export function withSecrets<R extends SecretColumns>(row: R): Omit<R, "secret"> & StoredSecrets {
   const { secret, secret_version: version, signing_key: sealedKey } = row;
   return {
+    ...row,
     secret: secret === null || version === null ? null : { version, sealed: secret, sealedKey },
     besideSecret: besideSecret(row),
   };
@@ -64,38 +67,19 @@ function besideSecret(row: SecretColumns): StoredSecrets["besideSecret"] {
   };
 }
 
-/** The data for a request to an endpoint that is not a delivery. */
-export interface EndpointTarget extends StoredSecrets {
-  readonly tenantId: string;
-  readonly url: string;
-  readonly requestVersion: number | null;
-  readonly wrappedDataKey: string;
-  /** When the tenant's hold began; null without one. During a hold, secrets do not change. */
-  readonly heldAt: Date | null;
-}
+/** The data for a request to an endpoint. The tenant's data key is empty once it is erased. */
+interface TargetRow
+  extends
+    Row<"endpoints", "tenant_id" | "url" | "metadata" | "request_version" | "ssf_stream">,
+    Row<"tenants", "data_key" | "held_at"> {}
 
-export interface TargetColumns extends SecretColumns {
-  tenant_id: string;
-  url: string;
-  request_version: number | null;
-  data_key: string;
-  held_at: Date | null;
-}
+export interface EndpointTarget extends TargetRow, StoredSecrets {}
+
+export interface TargetColumns extends TargetRow, SecretColumns {}
 
 /** The columns of {@link TARGET_FROM}. */
-export const TARGET_COLUMNS = `e.tenant_id, e.url, e.request_version, ${SECRET_COLUMNS}, t.data_key, t.held_at`;
+export const TARGET_COLUMNS = `e.tenant_id, e.url, e.metadata, e.request_version, e.ssf_stream, ${SECRET_COLUMNS}, t.data_key, t.held_at`;
 
 export const TARGET_FROM = `endpoints e
       ${joinSecrets("e.id")}
       JOIN tenants t ON t.id = e.tenant_id`;
-
-export function toTarget(row: TargetColumns): EndpointTarget {
-  return {
-    tenantId: row.tenant_id,
-    url: row.url,
-    requestVersion: row.request_version,
-    wrappedDataKey: row.data_key,
-    heldAt: row.held_at,
-    ...toStoredSecrets(row),
-  };
-}

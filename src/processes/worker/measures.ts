@@ -35,13 +35,13 @@ async function measureCensus({ pool, clock }: Pick<MeasureServices, "pool" | "cl
   metrics.openDeliveries.set({ state: "waiting" }, census.waiting);
   metrics.openDeliveries.set({ state: "started" }, census.started);
   metrics.openDeliveries.set({ state: "retrying" }, census.retrying);
-  metrics.deadLetters.set(census.deadLetters);
+  metrics.deadLetters.set(census.dead_letters);
   metrics.deadLettersExpiring.set(census.expiring);
-  metrics.replayJobs.set({ state: "running" }, census.replaysRunning);
-  metrics.replayJobs.set({ state: "paused" }, census.replaysPaused);
+  metrics.replayJobs.set({ state: "running" }, census.replays_running);
+  metrics.replayJobs.set({ state: "paused" }, census.replays_paused);
   metrics.verificationBacklog.set(census.verifications);
-  metrics.oldestVerification.set(census.oldestVerificationSeconds);
-  metrics.overdueRotations.set({ kind: "endpoint_secret" }, census.overdueEndpointSecrets);
+  metrics.oldestVerification.set(census.oldest_verification_seconds);
+  metrics.overdueRotations.set({ kind: "endpoint_secret" }, census.overdue_endpoint_secrets);
 }
 
 async function measureCheckpoint({ auditPool, clock }: MeasureServices): Promise<void> {

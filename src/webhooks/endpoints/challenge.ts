@@ -112,7 +112,7 @@ async function writePing(
     dataJson: JSON.stringify({ endpoint_id: ping.endpointId, challenge }),
   });
   const headers = signer.headers({
-    ...(await openSecrets({ ...target, endpointId: ping.endpointId })),
+    ...(await openSecrets({ ...target, endpoint_id: ping.endpointId })),
     body,
     eventId,
     eventType: PING_EVENT_TYPE,
@@ -127,18 +127,18 @@ export function createChallenge(options: ChallengeOptions): Challenge {
   const { pool, http, access, clock } = options;
 
   async function send(ping: Ping, target: PingTarget, admitAddresses: AdmitAddresses): Promise<PingEnd> {
-    const { ssfStream } = target;
+    const { ssf_stream: ssfStream } = target;
     const { challenge, ...written } =
       ssfStream === null ? await writePing(ping, target, options) : await writeSet(ssfStream, options);
     const request = { url: target.url, ...written, deadlineMs: PING_DEADLINE_MS, admitAddresses };
-    const { requestVersion, tenantId, wrappedDataKey } = target;
+    const { request_version } = target;
     const result =
-      requestVersion === null
+      request_version === null
         ? await http.send(request)
-        : await access.send(request, { id: ping.endpointId, tenantId, wrappedDataKey, requestVersion });
+        : await access.send(request, { ...target, endpoint_id: ping.endpointId, request_version });
     const echoed = result.responseBody?.includes(challenge) === true;
     if (result.status === 200) {
-      return { error: target.requireEcho && !echoed ? "echo" : null, echoed };
+      return { error: target.require_echo && !echoed ? "echo" : null, echoed };
     }
     // RFC 8935 section 2.2: 202 accepts a token.
     if (ssfStream !== null && result.status === 202) {
@@ -167,7 +167,7 @@ export function createChallenge(options: ChallengeOptions): Challenge {
         verifiedBy: error === null ? (echoed ? ("echo" as const) : ("status" as const)) : null,
         nextAttemptAt: error === null || ping.nextAttemptMs === null ? null : new Date(ping.nextAttemptMs),
       };
-      const booked = await book(record, target.tenantId, options);
+      const booked = await book(record, target.tenant_id, options);
       if (!booked) {
         return "superseded";
       }

@@ -136,7 +136,7 @@ async function disableGone(
 /** Disables the endpoint, and reports it to the tenant's other endpoints and the compliance log. Returns fields to log. */
 async function move(
   db: Queryable,
-  { tenantId, id, ssfStream }: Endpoint,
+  { tenant_id: tenantId, id, ssf_stream: ssfStream }: Endpoint,
   {
     name,
     details: further,
@@ -146,7 +146,7 @@ async function move(
   const { clock } = options;
   const now = new Date(clock.now());
   await moveEndpoint(db, { tenantId, id, now }, name);
-  const details = { reason: ENDPOINT_MOVES[name].to.disabledReason, ...further };
+  const details = { reason: ENDPOINT_MOVES[name].to.disabled_reason, ...further };
   const data = JSON.stringify({ endpoint_id: id, ...details, disabled_at: now.toISOString() });
   await publishOwnEvent(db, { tenantId, type: "endpoint.disabled", data, except: id }, options);
   const stream = ssfStream === null ? undefined : await findStream(db, tenantId, ssfStream);

@@ -70,9 +70,9 @@ export interface EndpointServiceOptions {
 
 /** @throws SignetError INVALID_STATE for the endpoint of a stream, which only the stream's own routes change */
 export function notOfStream(endpoint: Endpoint): Endpoint {
-  if (endpoint.ssfStream !== null) {
+  if (endpoint.ssf_stream !== null) {
     throw new SignetError("INVALID_STATE", {
-      detail: `The endpoint belongs to the stream ${endpoint.ssfStream}: change or delete the stream.`,
+      detail: `The endpoint belongs to the stream ${endpoint.ssf_stream}: change or delete the stream.`,
     });
   }
   return endpoint;
@@ -102,7 +102,7 @@ export class EndpointService {
     const registered = await tenantTransaction(pool, tenantId, async (db) => {
       const made = await registerEndpoint(db, complete, this.#options);
       if (!made.replayed) {
-        const { id, eventTypes: events } = made.endpoint;
+        const { id, event_types: events } = made.endpoint;
         // The URL is left out: it can contain a secret, and entries are permanent.
         await this.#log(db, {
           ...by,
@@ -198,7 +198,7 @@ export class EndpointService {
         this.limitPings(id);
         saved = await moveEndpoint(db, at, "redirect");
       }
-      const details = { changed, ...(changed.includes("events") ? { events: settings.eventTypes } : {}) };
+      const details = { changed, ...(changed.includes("events") ? { events: settings.event_types } : {}) };
       await this.#log(db, { ...by, type: "endpoint.updated", tenant: tenantId, target: id, details });
       return { endpoint: found(saved, "endpoint"), pings: redirected };
     });
@@ -347,7 +347,7 @@ export class EndpointService {
    * Has an endpoint pinged that a committed transaction has made PENDING. The caller does not wait for Temporal, and the
    * sweep repeats a failed start.
    */
-  kick({ id, tenantId, generation }: Pick<Endpoint, "id" | "tenantId" | "generation">): void {
+  kick({ id, tenant_id: tenantId, generation }: Pick<Endpoint, "id" | "tenant_id" | "generation">): void {
     const { pool, log, verification } = this.#options;
     const countUp = async (): Promise<number | undefined> =>
       await tenantTransaction(pool, tenantId, async (db) => await nextGeneration(db, id, generation));

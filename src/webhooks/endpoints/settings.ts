@@ -144,7 +144,7 @@ export function requireSecretAgain(
  */
 export async function sealAuthentication(
   db: Queryable,
-  { id, tenantId, requestVersion }: Endpoint,
+  { id, tenant_id: tenantId, request_version: requestVersion }: Endpoint,
   secret: string | null | undefined,
   keyring: Keyring,
 ): Promise<void> {

@@ -1,5 +1,6 @@
 /** Test events: delivered like any other, but to one endpoint only. */
 import type { Queryable } from "#database/pool.ts";
+import type { Endpoint } from "#database/repositories/endpoints/endpoints.ts";
 import { type Delivery, findDelivery } from "#database/repositories/webhooks/deliveries.ts";
 import { isReservedType, type OwnEventType, RESERVED_TYPE_PROBLEM } from "#domain/own-event-types.ts";
 import { validationFailed } from "#domain/errors.ts";
@@ -23,7 +24,7 @@ export interface TestEvent {
  */
 export async function publishTestEvent(
   db: Queryable,
-  { tenantId, id }: { readonly tenantId: string; readonly id: string },
+  { tenant_id: tenantId, id }: Pick<Endpoint, "tenant_id" | "id">,
   { type = TEST_TYPE, data = TEST_DATA }: TestEvent,
   sources: OwnEventServices,
 ): Promise<Delivery | undefined> {

@@ -264,12 +264,12 @@ export class AttemptService {
     if (member.request !== undefined) {
       return false;
     }
-    const leaseMs = leftOf(delivery.leaseUntil, clock.now());
+    const leaseMs = leftOf(delivery.lease_until, clock.now());
     if (leaseMs > 0) {
       await timers.sleep(Math.min(LEASE_POLL_MS, leaseMs + 1));
       return false;
     }
-    if (delivery.state !== "QUEUED" || delivery.claimedBy === worker) {
+    if (delivery.state !== "QUEUED" || delivery.claimed_by === worker) {
       return true;
     }
     // Before sending: when a worker ends, its claims are handed back, even during a request.
@@ -284,7 +284,7 @@ export class AttemptService {
    */
   async #awaitTurn(
     { key, firstPass, paceMs: paceOf, reservation: kept }: MemberRun,
-    { endpointId, rateLimit, cycle }: LoadedDelivery,
+    { endpoint_id: endpointId, rate_limit: rateLimit, cycle }: LoadedDelivery,
   ): Promise<MemberOutcome | undefined> {
     const { clock, inFlight, rateLimitQueues, timers } = this.#options;
     const paceMs = firstPass ? 0 : paceOf(endpointId);
@@ -322,7 +322,7 @@ export class AttemptService {
   async #send(member: MemberRun, delivery: LoadedDelivery): Promise<MemberOutcome | undefined> {
     const { clock, contentMemory, health, inFlight, slots } = this.#options;
     const { key, firstPass, plan } = member;
-    const { endpointId, rateLimit } = delivery;
+    const { endpoint_id: endpointId, rate_limit: rateLimit } = delivery;
     const inSlot = !firstPass && (rateLimit === null || health.isSlow(endpointId, clock.now()));
     if (inSlot) {
       const latencyMs = health.latencyMs(endpointId);

@@ -10,9 +10,9 @@ export function startAttempt(spans: Tracer, key: AttemptKey, delivery: LoadedDel
     kind: "client",
     attributes: {
       "signet.delivery_id": key.deliveryId,
-      "signet.event_id": delivery.eventId,
-      "signet.endpoint_id": delivery.endpointId,
-      "signet.tenant_id": delivery.tenantId,
+      "signet.event_id": delivery.event_id,
+      "signet.endpoint_id": delivery.endpoint_id,
+      "signet.tenant_id": delivery.tenant_id,
       "signet.workflow_id": key.carrier,
       "signet.attempt": key.attempt,
       "signet.cycle": delivery.cycle,

@@ -27,12 +27,17 @@ export async function blockedOutcome(
   { key, plan }: { readonly key: AttemptKey; readonly plan: AttemptPlan },
   delivery: LoadedDelivery,
 ): Promise<MemberOutcome | undefined> {
-  const { endpointState: state, disabledReason, heldAt, verifyingSince } = delivery;
+  const {
+    endpoint_state: state,
+    disabled_reason,
+    held_at: heldAt,
+    verifying_since: verifyingSince,
+  } = delivery;
   const nowMs = clock.now();
   /** Takes a delivery that cannot be sent out of the schedule. */
   const park = async (to: ParkedDelivery["to"], reason: ParkedDelivery["reason"]): Promise<MemberOutcome> => {
     const expiresAt = new Date(nowMs + plan.deadLetterMs);
-    const leaves = to === "DEAD_LETTERED" && plan.leaves(delivery.endpointId);
+    const leaves = to === "DEAD_LETTERED" && plan.leaves(delivery.endpoint_id);
     if (await parkDelivery(pool, { ...key, to, reason, now: new Date(nowMs), expiresAt, leaves })) {
       countEnded(to);
     }
@@ -44,7 +49,7 @@ export async function blockedOutcome(
   if (heldAt !== null) {
     return { kind: "postponed", dueMs: nowMs + pauseMs(nowMs - heldAt.getTime(), HELD_PAUSE_MIN_MS) };
   }
-  const step = stepWhenDue({ state, disabledReason }, verifyingSince !== null, plan.attempt);
+  const step = stepWhenDue({ state, disabled_reason }, verifyingSince !== null, plan.attempt);
   if (step === "cancel") {
     return await park("CANCELLED", null);
   }
@@ -60,8 +65,8 @@ export async function blockedOutcome(
 }
 
 /** Whether the content, or the key to decrypt it, is gone. */
-function isErased({ data, contentBytes, wrappedDataKey }: LoadedDelivery): boolean {
-  return (data === null && contentBytes === null) || wrappedDataKey === "";
+function isErased({ data, content_bytes: bytes, data_key: dataKey }: LoadedDelivery): boolean {
+  return (data === null && bytes === null) || dataKey === "";
 }
 
 /**

@@ -54,7 +54,7 @@ export class BusyTenants {
   }
 
   /** Counts first attempts that begin. Returns the function to call when they have ended. */
-  begin(members: readonly Pick<Claimed, "tenantId">[]): () => void {
+  begin(members: readonly Pick<Claimed, "tenant_id">[]): () => void {
     this.#count(members, 1);
     return () => this.#count(members, -1);
   }
@@ -90,8 +90,8 @@ export class BusyTenants {
     return [...this.#underWay].filter(([, count]) => count >= least).map(([tenantId]) => tenantId);
   }
 
-  #count(members: readonly Pick<Claimed, "tenantId">[], sign: 1 | -1): void {
-    for (const { tenantId } of members) {
+  #count(members: readonly Pick<Claimed, "tenant_id">[], sign: 1 | -1): void {
+    for (const { tenant_id: tenantId } of members) {
       const count = (this.#underWay.get(tenantId) ?? 0) + sign;
       if (count === 0) {
         this.#underWay.delete(tenantId);

@@ -82,7 +82,7 @@ async function enter(
   }: { readonly type: EntryType; readonly carrier: string; readonly owned: readonly Owned[] },
   { by, reason }: Requested,
 ): Promise<void> {
-  for (const [tenant, mine] of Map.groupBy(owned, ({ tenantId }) => tenantId)) {
+  for (const [tenant, mine] of Map.groupBy(owned, (delivery) => delivery.tenant_id)) {
     const ids = mine.map(({ id }) => id);
     const [only] = ids;
     const details = { workflow_id: carrier, ...(by === undefined ? {} : { by }) };
@@ -177,7 +177,7 @@ export function createCarrierService(options: CarrierServiceOptions): CarrierSer
     handBack: async (carrier, members, by) => {
       const moved = await takeFromCarrier(
         pool,
-        members.map(({ id, epoch }) => ({ deliveryId: id, carrier, epoch })),
+        members.map(({ id, epoch }) => ({ delivery_id: id, carrier, epoch })),
       );
       if (moved > 0) {
         options.log.info({ carrier, moved, by }, "deliveries were handed back by their workflow");

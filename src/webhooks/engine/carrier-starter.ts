@@ -102,7 +102,7 @@ function distinct(values: readonly string[]): string[] {
 
 /** Returns what is carried, and where to. */
 function summaryOf(members: readonly Claimed[], one: string, several: string): string {
-  const endpoints = distinct(members.map((member) => member.endpointId));
+  const endpoints = distinct(members.map((member) => member.endpoint_id));
   const where = endpoints.length === 1 ? endpoints.join("") : `${endpoints.length} endpoints`;
   return `${members.length} ${members.length === 1 ? one : several} to ${where}`;
 }
@@ -129,8 +129,8 @@ async function start(
   { client, eager }: Pick<CarrierStarterOptions, "client" | "eager">,
   { carrier, members, input, type, summary, attributes, again }: Start,
 ): Promise<boolean> {
-  const tenants = distinct(members.map((member) => member.tenantId));
-  const endpoints = distinct(members.map((member) => member.endpointId));
+  const tenants = distinct(members.map((member) => member.tenant_id));
+  const endpoints = distinct(members.map((member) => member.endpoint_id));
   const [tenant] = tenants;
   try {
     await client.workflow.start(WORKFLOW_TYPES[type], {
@@ -154,7 +154,7 @@ async function start(
             ]
           : []),
         ...(members.length <= FOUND_BY_DELIVERY_MAX
-          ? [{ key: SEARCH_ATTRIBUTES.delivery, value: members.map((member) => member.deliveryId) }]
+          ? [{ key: SEARCH_ATTRIBUTES.delivery, value: members.map((member) => member.delivery_id) }]
           : []),
         { key: SEARCH_ATTRIBUTES.open, value: members.length },
         ...attributes,
@@ -184,25 +184,25 @@ function isSameStart({ epoch, due_ms: dueMs }: Partial<Memo>, again: Memo): bool
  * Returns those of the members that a workflow was started without: it names others, or carries its only delivery with
  * another fence. A list that is too long to name its members is taken to know them all.
  */
-export function unknownIn<T extends Pick<Claimed, "deliveryId" | "epoch">>(
+export function unknownIn<T extends Pick<Claimed, "delivery_id" | "epoch">>(
   described: Pick<WorkflowExecutionDescription, "memo" | "typedSearchAttributes">,
   members: readonly T[],
 ): readonly T[] {
   const known = described.typedSearchAttributes.get(SEARCH_ATTRIBUTES.delivery);
   const fence = memoOf(described).epoch;
   return members.filter(
-    ({ deliveryId, epoch }) =>
-      (known !== undefined && !known.includes(deliveryId)) || (fence !== undefined && fence !== epoch),
+    ({ delivery_id: id, epoch }) =>
+      (known !== undefined && !known.includes(id)) || (fence !== undefined && fence !== epoch),
   );
 }
 
 /** Returns what a workflow remembers of a delivery that it carries alone, under its id; undefined for a list. */
 function aloneAgain(carrier: string, [first]: readonly Claimed[], dueMs: number): Memo | undefined {
-  return first?.deliveryId === carrier ? { epoch: first.epoch, due_ms: dueMs } : undefined;
+  return first?.delivery_id === carrier ? { epoch: first.epoch, due_ms: dueMs } : undefined;
 }
 
 function named(members: readonly Claimed[]): DeliverInput["members"] {
-  return members.map((member) => ({ id: member.deliveryId, epoch: member.epoch }));
+  return members.map((member) => ({ id: member.delivery_id, epoch: member.epoch }));
 }
 
 /** Returns the start of a carrier of dead letters. */
@@ -213,16 +213,16 @@ function lettersStart(
 ): Omit<Start, "carrier" | "members"> {
   const input: DeadLetterInput = {
     v: 1,
-    letters: members.map(({ deliveryId, epoch, attemptCount, expiresAt, ...last }) => [
-      deliveryId,
-      epoch,
-      attemptCount,
-      expiresAt.getTime(),
-      ...(attemptCount > 0 ? ([answerOf(last)] as const) : ([] as const)),
+    letters: members.map((member) => [
+      member.delivery_id,
+      member.epoch,
+      member.attempt_count,
+      member.expires_at.getTime(),
+      ...(member.attempt_count > 0 ? ([answerOf(member)] as const) : ([] as const)),
     ]),
     dead_letter_ms: deadLetterMs,
   };
-  const firstMs = Math.min(...members.map(({ expiresAt }) => expiresAt.getTime()));
+  const firstMs = Math.min(...members.map((member) => member.expires_at.getTime()));
   return {
     input,
     type: "deadLetter",
@@ -249,7 +249,7 @@ export function createCarrierStarter(options: CarrierStarterOptions): CarrierSta
     members: readonly Claimed[],
     input: DeliverInput,
   ): Promise<boolean> {
-    const mixed = distinct(members.map((member) => member.endpointId)).length > 1;
+    const mixed = distinct(members.map((member) => member.endpoint_id)).length > 1;
     const whole = { ...input, ...(mixed ? { mixed } : {}) };
     return await start(options, { carrier, members, input: whole, ...attempts(members, "QUEUED", 1) });
   }
@@ -271,17 +271,17 @@ export function createCarrierStarter(options: CarrierStarterOptions): CarrierSta
       await startFirst(carrier, members, { ...inputOf(members), slow: true });
     },
     startRetries: async (carrier, members) => {
-      const made = Math.max(0, ...members.map((member) => member.attemptCount));
-      const firstMs = Math.min(...members.map((member) => member.nextAttemptAt.getTime()));
+      const made = Math.max(0, ...members.map((member) => member.attempt_count));
+      const firstMs = Math.min(...members.map((member) => member.next_attempt_at.getTime()));
       const input: DeliverInput = {
         ...inputOf(members),
         progress: {
-          anchor_ms: Math.min(...members.map((member) => member.cycleStartedAt.getTime())),
+          anchor_ms: Math.min(...members.map((member) => member.cycle_started_at.getTime())),
           members: members.map((member) => ({
-            attempts: member.attemptCount,
+            attempts: member.attempt_count,
             phase: "RETRYING",
-            due_ms: member.nextAttemptAt.getTime(),
-            ...(member.attemptCount > 0 ? { last: answerOf(member) } : {}),
+            due_ms: member.next_attempt_at.getTime(),
+            ...(member.attempt_count > 0 ? { last: answerOf(member) } : {}),
           })),
         },
       };

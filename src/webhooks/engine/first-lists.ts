@@ -265,7 +265,7 @@ export class FirstLists {
     }
     if (list.members.length === 0) {
       list.carrier = first.carrier;
-      list.alone = first.carrier === first.deliveryId;
+      list.alone = first.carrier === first.delivery_id;
       if (!list.closed) {
         list.timer = this.#options.timers.after(LINGER_MS, () => this.#close(list));
       }
@@ -273,7 +273,7 @@ export class FirstLists {
     }
     for (const { loaded: _loaded, ...member } of claimed) {
       // A delivery that was replayed or handed back at once may return to this list. Its earlier claim has ended.
-      const earlier = list.members.findIndex(({ deliveryId }) => deliveryId === member.deliveryId);
+      const earlier = list.members.findIndex((one) => one.delivery_id === member.delivery_id);
       list.members.splice(earlier < 0 ? list.members.length : earlier, 1, member);
       this.#members += earlier < 0 ? 1 : 0;
     }
@@ -302,7 +302,7 @@ export class FirstLists {
    * so that their workflow holds their timers. Too many such starts would cost more than lists by endpoint.
    */
   #keeps(list: FirstList, endpointId: string): boolean {
-    if (list.members.some((member) => member.endpointId !== endpointId)) {
+    if (list.members.some((member) => member.endpoint_id !== endpointId)) {
       return false;
     }
     if (list.pending > 0) {

@@ -73,14 +73,14 @@ export function takeOffer(
   return {
     worker,
     carriers: new Map(taken.map(({ delivery, carrier }) => [delivery.id, carrier])),
-    versions: new Map(taken.map(({ target }) => [target.endpointId, target.version])),
+    versions: new Map(taken.map(({ target }) => [target.endpoint_id, target.version])),
     inserted: (result) => {
       const claimed = taken.filter(({ delivery }) => result.handed.has(delivery.id));
       const left = taken.filter(
         ({ event, delivery }) => result.inserted.has(event.id) && !result.handed.has(delivery.id),
       );
       countOutbox("changed_target", left.length);
-      new Set(left.map(({ target }) => target.endpointId)).forEach((id) => targets.changed(id));
+      new Set(left.map(({ target }) => target.endpoint_id)).forEach((id) => targets.changed(id));
       metrics.queued.inc({ to: "sender", reason: "" }, claimed.length);
       handed.inserted(claimed.map((each) => claimedFirst(each, worker)));
       if (claimed.length > 0) {
@@ -95,7 +95,7 @@ export function takeOffer(
 function claimedFirst({ event, delivery, target, carrier }: Taken, worker: string): ClaimedFirst {
   const { version: _version, ...columns } = target;
   const { tenantId, content } = event;
-  const ids = { deliveryId: delivery.id, tenantId, endpointId: delivery.endpointId };
+  const ids = { delivery_id: delivery.id, tenant_id: tenantId, endpoint_id: delivery.endpointId };
   return {
     ...ids,
     carrier,
@@ -105,18 +105,18 @@ function claimedFirst({ event, delivery, target, carrier }: Taken, worker: strin
       ...ids,
       state: "QUEUED",
       cycle: 1,
-      nextAttemptAt: null,
-      eventId: event.id,
-      eventType: event.type,
-      occurredAt: event.occurredAt,
-      sourceId: event.sourceId,
+      next_attempt_at: null,
+      event_id: event.id,
+      event_type: event.type,
+      occurred_at: event.occurredAt,
+      source_id: event.sourceId,
       own: event.own === true,
       data: null,
       content: content.length <= SMALL_CONTENT_BYTES ? content : null,
-      contentBytes: content.length,
-      claimedBy: worker,
-      leaseUntil: null,
-      durationMs: null,
+      content_bytes: content.length,
+      claimed_by: worker,
+      lease_until: null,
+      duration_ms: null,
       error: null,
       status: null,
       traceparent: tracer() === undefined ? undefined : (event.traceparent ?? null),

@@ -100,10 +100,10 @@ export class InFlightRequests {
           {
             err: error,
             ...traceFields(span),
-            tenant_id: delivery.tenantId,
+            tenant_id: delivery.tenant_id,
             delivery_id: key.deliveryId,
-            event_id: delivery.eventId,
-            endpoint_id: delivery.endpointId,
+            event_id: delivery.event_id,
+            endpoint_id: delivery.endpoint_id,
             carrier: key.carrier,
             attempt: key.attempt,
           },
@@ -116,14 +116,14 @@ export class InFlightRequests {
       carrier: key.carrier,
       epoch: key.epoch,
       cycle: delivery.cycle,
-      endpointId: delivery.endpointId,
+      endpointId: delivery.endpoint_id,
       startedAtMs,
       outcome,
       lease: async () =>
         await recorder.inFlight({
           attemptId,
           deliveryId: key.deliveryId,
-          tenantId: delivery.tenantId,
+          tenantId: delivery.tenant_id,
           cycle: delivery.cycle,
           attempt: key.attempt,
           startedAt: new Date(startedAtMs),
@@ -194,14 +194,14 @@ export class InFlightRequests {
       error: sent.error,
     });
     const outcome = classify(plan, sent);
-    const leaves = outcome.kind === "failed" && plan.leaves(delivery.endpointId);
+    const leaves = outcome.kind === "failed" && plan.leaves(delivery.endpoint_id);
     this.#options.health.noteOutcome(
-      delivery.endpointId,
+      delivery.endpoint_id,
       { ok: sent.error === null, timedOut: sent.error === "timeout", durationMs: sent.durationMs },
       this.#options.clock.now(),
     );
     this.#options.failures.note(
-      delivery.endpointId,
+      delivery.endpoint_id,
       { ok: sent.error === null, last: outcome.kind === "dead" },
       endedAtMs,
     );
@@ -211,7 +211,7 @@ export class InFlightRequests {
       epoch: key.epoch,
       attempt: key.attempt,
       attemptId,
-      tenantId: delivery.tenantId,
+      tenantId: delivery.tenant_id,
       cycle: delivery.cycle,
       startedAt: new Date(sent.startedAtMs),
       durationMs: sent.durationMs,
@@ -238,7 +238,7 @@ export class InFlightRequests {
 
   /** Disables the endpoint. The attempt's outcome stands: if this fails, the next 410 disables the endpoint. */
   async #disableGone(
-    { tenantId, endpointId, url }: LoadedDelivery,
+    { tenant_id: tenantId, endpoint_id: endpointId, url }: LoadedDelivery,
     span: TracedSpan | undefined,
   ): Promise<void> {
     try {

@@ -169,18 +169,19 @@ export class LetterReconciler {
       const letters = await findLettersOf(pool, carrier);
       const settled = letters.filter(
         (letter) =>
-          letter.diedAt.getTime() < nowMs - MOVES_MS && !isStarting(letter, workflow?.startedAt, nowMs),
+          letter.dead_lettered_at.getTime() < nowMs - MOVES_MS &&
+          !isStarting(letter, workflow?.startedAt, nowMs),
       );
       const members = new Map(workflow?.members.map((member) => [member.delivery_id, member]));
-      const stateOf = ({ deliveryId }: LetterOfCarrier): MemberStatus["state"] =>
+      const stateOf = ({ delivery_id: deliveryId }: LetterOfCarrier): MemberStatus["state"] =>
         members.get(deliveryId)?.state ?? "DONE";
-      const own = new Set(letters.map(({ deliveryId }) => deliveryId));
+      const own = new Set(letters.map((letter) => letter.delivery_id));
       const difference = {
         carrier,
         lost: settled.filter((letter) => stateOf(letter) === "DONE"),
         retried: settled
           .filter((letter) => ["QUEUED", "RETRYING"].includes(stateOf(letter)))
-          .map(({ deliveryId }) => deliveryId),
+          .map((letter) => letter.delivery_id),
         ghosts: [...members.values()]
           .filter((member) => !own.has(member.delivery_id) && isLetter(member, nowMs + MOVES_MS))
           .map((member) => member.delivery_id),
@@ -220,7 +221,7 @@ export class LetterReconciler {
       );
       // Otherwise another worker has taken them.
       if (moved > 0) {
-        const ids = lost.map(({ deliveryId }) => deliveryId);
+        const ids = lost.map((letter) => letter.delivery_id);
         log.error(
           { carrier, delivery_ids: ids, moved },
           "dead letters have no workflow; another one gets them",
@@ -238,7 +239,7 @@ export class LetterReconciler {
 
 /** Whether the workflow of a dead letter may be about to start: it was claimed not long ago, and none began since. */
 function isStarting(
-  { diedAt, claimedAt }: LetterOfCarrier,
+  { dead_lettered_at: diedAt, claimed_at: claimedAt }: LetterOfCarrier,
   startedAt: Date | undefined,
   nowMs: number,
 ): boolean {

@@ -196,7 +196,7 @@ export class ListLanes {
   #noteSlow(claimed: readonly Listed[]): void {
     const nowMs = this.#options.clock.now();
     for (const members of byCarrier(claimed).values()) {
-      const endpoint = members[0]?.endpointId ?? "";
+      const endpoint = members[0]?.endpoint_id ?? "";
       if (members.length < this.#options.batchMax) {
         putBounded(this.#slowAtMs, endpoint, nowMs, SLOW_ENDPOINTS_MAX);
       } else {
@@ -242,7 +242,7 @@ export class ListLanes {
       afterEndpoint: this.#afterLetterEndpoint,
     });
     this.#afterLetterEndpoint = nextEndpoint;
-    for (const { endpointId } of claimed) {
+    for (const { endpoint_id: endpointId } of claimed) {
       putBounded(this.#lettersAtMs, endpointId, nowMs, LETTER_ENDPOINTS_MAX);
     }
     const round = await this.#startRound(

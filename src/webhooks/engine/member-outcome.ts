@@ -127,7 +127,7 @@ export function outcomeOf(delivery: LoadedDelivery | undefined, clock: Clock): M
   if (delivery === undefined) {
     return { kind: "moved" };
   }
-  const attempted = delivery.durationMs !== null;
+  const attempted = delivery.duration_ms !== null;
   if (attempted && delivery.error === null) {
     return { kind: "delivered" };
   }
@@ -143,7 +143,7 @@ export function outcomeOf(delivery: LoadedDelivery | undefined, clock: Clock): M
   // The row does not say why it is due then. Waiting is right in either case.
   return {
     kind: "failed",
-    dueMs: delivery.nextAttemptAt?.getTime() ?? clock.now(),
+    dueMs: delivery.next_attempt_at?.getTime() ?? clock.now(),
     asked: true,
     answer: answerOf(delivery),
   };

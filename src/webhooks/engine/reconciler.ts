@@ -93,7 +93,7 @@ export class Reconciler {
       return { moved: 0, late: members.length };
     }
     const moved = await takeFromCarrier(pool, left);
-    const ids = left.map((member) => member.deliveryId);
+    const ids = left.map((member) => member.delivery_id);
     const fields = { carrier, delivery_ids: ids, moved };
     if (moved === 0) {
       log.debug(fields, "another process has taken the deliveries of a carrier that is gone");
@@ -108,7 +108,7 @@ export class Reconciler {
   /** A start that Temporal answers slowly goes on in its worker. Another carrier would be one more to start. */
   #mayBeStarting(members: readonly OverdueDelivery[]): boolean {
     const since = this.#options.clock.now() - START_ENDS_MS;
-    return members.some(({ claimedAt }) => claimedAt !== null && claimedAt.getTime() > since);
+    return members.some((member) => member.claimed_at !== null && member.claimed_at.getTime() > since);
   }
 
   /**
@@ -128,7 +128,7 @@ export class Reconciler {
       return [];
     }
     putBounded(this.#nudged, carrier, now, NUDGED_MAX);
-    const ids = late.map((member) => member.deliveryId);
+    const ids = late.map((member) => member.delivery_id);
     if (pause !== undefined) {
       log.warn(
         { carrier, delivery_ids: ids, since: pause.since, reason: pause.reason },
@@ -138,7 +138,7 @@ export class Reconciler {
     }
     log.warn({ carrier, delivery_ids: ids }, "deliveries are overdue although their workflow is open");
     const others = await this.#notRetried(carrier, late);
-    const retried = ids.filter((id) => others.every(({ deliveryId }) => deliveryId !== id));
+    const retried = ids.filter((id) => others.every((member) => member.delivery_id !== id));
     if (retried.length > 0) {
       await client.workflow
         .getHandle(carrier)
@@ -156,7 +156,7 @@ export class Reconciler {
           .filter(({ state }) => state === "QUEUED" || state === "RETRYING")
           .map((member) => member.delivery_id),
       );
-      return late.filter(({ deliveryId }) => !retried.has(deliveryId));
+      return late.filter((member) => !retried.has(member.delivery_id));
     } catch (error) {
       this.#options.log.debug({ err: error, carrier }, "a late workflow did not answer");
       return [];

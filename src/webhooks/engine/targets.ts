@@ -29,7 +29,7 @@ export class Targets {
       maxItems: LOADED_AT_ONCE,
       maxInFlight: 1,
       flush: async (ids) => {
-        const loaded = new Map((await loadTargets(pool, ids)).map((target) => [target.endpointId, target]));
+        const loaded = new Map((await loadTargets(pool, ids)).map((target) => [target.endpoint_id, target]));
         return ids.map((id) => loaded.get(id));
       },
     });
@@ -40,11 +40,11 @@ export class Targets {
     const known = this.#known.get(endpointId);
     if (
       known === undefined ||
-      (known.target.heldAt !== null && this.#timers.monotonic() - known.atMs >= HELD_MS)
+      (known.target.held_at !== null && this.#timers.monotonic() - known.atMs >= HELD_MS)
     ) {
       this.#load(endpointId);
     }
-    return known?.target.heldAt === null ? known.target : undefined;
+    return known?.target.held_at === null ? known.target : undefined;
   }
 
   /** Forgets the target of an endpoint that has changed, and reads it for the next time. */

@@ -140,15 +140,15 @@ export class GradeRunner {
     mayContinue: (made: number) => Promise<boolean>,
   ): Promise<unknown> {
     const { endpointId } = taken;
-    const { url, requestVersion, tenantId, wrappedDataKey } = target;
+    const { url, request_version } = target;
     const { http, access, openSecrets, signer, headerBrand, clock, timers, randomBytes, limits } =
       this.#options;
-    const place = { id: endpointId, tenantId, wrappedDataKey };
-    const secrets = await openSecrets({ ...target, endpointId });
+    const endpoint = { ...target, endpoint_id: endpointId };
+    const secrets = await openSecrets(endpoint);
     const send: HttpSender["send"] = async (request) =>
-      requestVersion === null
+      request_version === null
         ? await http.send(request)
-        : await access.send(request, { ...place, requestVersion });
+        : await access.send(request, { ...endpoint, request_version });
     return await gradeReceiver(
       url,
       { gradeId: taken.id, endpointId, secrets },

@@ -85,14 +85,15 @@ export function createDeliveryOpener(
   keyring: Pick<Keyring, "contentRoot">,
   randomBytes: RandomBytes,
 ): (delivery: LoadedDelivery) => Promise<OpenDelivery> {
-  return async ({ tenantId, eventId, deliveryId, cycle, wrappedDataKey, data, content }) => {
+  return async (delivery) => {
+    const { tenant_id: tenantId, delivery_id: deliveryId, cycle, content } = delivery;
     if (content === null) {
-      return { dataJson: data ?? "null", keep: (_attempt, answer) => answer };
+      return { dataJson: delivery.data ?? "null", keep: (_attempt, answer) => answer };
     }
-    const root = await keyring.contentRoot(wrappedDataKey, tenantId);
+    const root = await keyring.contentRoot(delivery.data_key, tenantId);
     const key = contentKey(root, content);
     return {
-      dataJson: openContentBytes(key, contentPlace(tenantId, eventId), content),
+      dataJson: openContentBytes(key, contentPlace(tenantId, delivery.event_id), content),
       keep: (attempt, answer) => {
         const place = answerPlace({ tenantId, deliveryId, cycle, attempt });
         return sealBeside(key, place, randomBytes(IV_BYTES), answer);

@@ -102,12 +102,12 @@ function keyOf(schemaDigest: string | null, filters: string | null): string {
 }
 
 /** Returns the key under which ingest keeps what it knows about a tenant and type. */
-export function placeOf({ tenantId, type }: TenantAndType): string {
+export function placeOf(tenantId: string, type: string): string {
   return `${tenantId}/${type}`;
 }
 
 /** Returns the key of the current rules, to be compared with the key in {@link Checked}. */
-export function rulesKey({ schemaDigest, filters }: MatchedType): string {
+export function rulesKey({ schema_digest: schemaDigest, filters }: MatchedType): string {
   return keyOf(schemaDigest, filters);
 }
 
@@ -146,7 +146,7 @@ export class EventRules {
    * promise only if the check has to wait: a batch of events with many filters can take minutes.
    */
   check(event: RuledEvent): Checked | Promise<Checked> {
-    const rules = this.#known.get(placeOf(event));
+    const rules = this.#known.get(placeOf(event.tenantId, event.type));
     return rules === undefined ? NO_RULES : this.#checkInTurn(rules, event);
   }
 
@@ -162,7 +162,7 @@ export class EventRules {
 
   /** Concurrent events of a type share one read. */
   async #load({ tenantId, type }: TenantAndType): Promise<Rules> {
-    const place = placeOf({ tenantId, type });
+    const place = placeOf(tenantId, type);
     const loading =
       this.#loading.get(place) ??
       this.#readInTurn({ tenantId, type }).finally(() => this.#loading.delete(place));
@@ -186,7 +186,7 @@ export class EventRules {
       key: keyOf(schema?.digest ?? null, filters.length === 0 ? null : String(hashes)),
       check: schema === undefined ? undefined : await this.#compiled(schema.digest, schema.text),
       filters: shared,
-      places: new Map(filters.map(({ endpointId }, place) => [endpointId, place])),
+      places: new Map(filters.map(({ endpoint_id: endpointId }, place) => [endpointId, place])),
       size: texts
         .values()
         .reduce(
@@ -215,7 +215,7 @@ export class EventRules {
 export function shareFilters(filters: readonly EndpointFilter[]): SharedFilter[] {
   return [...Map.groupBy(filters, ({ filter }) => filter)].map(([text, sharing]) => ({
     admits: readFilter(text),
-    endpointIds: sharing.map(({ endpointId }) => endpointId),
+    endpointIds: sharing.map((one) => one.endpoint_id),
   }));
 }
 

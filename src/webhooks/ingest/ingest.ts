@@ -188,7 +188,7 @@ export function createIngest(options: IngestOptions): Ingest {
 
   return {
     accept: async (event) => {
-      const place = placeOf(event);
+      const place = placeOf(event.tenantId, event.type);
       const byRulesSeen = rules.check(event);
       let checked = byRulesSeen instanceof Promise ? await byRulesSeen : byRulesSeen;
       // The key may expire between the insert that found it and the lookup. Then it is free again.
@@ -268,7 +268,7 @@ async function commit(
     events.push(taken);
     expected.add(match);
     const { id, type, deliveries } = taken;
-    const { deprecatedAt } = match;
+    const { deprecated_at: deprecatedAt } = match;
     return { id, type, createdAt: now, deliveries: deliveries.length, deprecatedAt };
   });
   if (events.length === 0) {
@@ -297,7 +297,7 @@ async function commit(
     return "key-taken";
   });
   for (const match of expected) {
-    known.renew(match, versions.get(match.tenantId));
+    known.renew(match, versions.get(match.tenant_id));
   }
   return flushes;
 }
@@ -338,7 +338,7 @@ function newEvent(
   },
 ): UnsealedEvent {
   const { endpoints } = match;
-  const taking = endpoints.filter(({ endpointId }) => !excluded.has(endpointId));
+  const taking = endpoints.filter((endpoint) => !excluded.has(endpoint.endpoint_id));
   return {
     id: newId("event", nowMs, randomBytes),
     tenantId: event.tenantId,
@@ -350,7 +350,7 @@ function newEvent(
     traceparent: event.traceparent ?? null,
     deliveries: taking.map((endpoint) => ({
       id: newId("delivery", nowMs, randomBytes),
-      endpointId: endpoint.endpointId,
+      endpointId: endpoint.endpoint_id,
       state: endpoint.state === "ACTIVE" ? "QUEUED" : "DEAD_LETTERED",
     })),
   };

@@ -48,9 +48,7 @@ export class Matches {
 
   /** Reads those matches of a tenant that are not known. Afterwards at least that of the first type is. */
   async read({ tenantId, types }: TenantTypes): Promise<void> {
-    const missing = [...new Set(types)].filter(
-      (type) => this.known(placeOf({ tenantId, type })) === undefined,
-    );
+    const missing = [...new Set(types)].filter((type) => this.known(placeOf(tenantId, type)) === undefined);
     if (missing.length === 0) {
       return;
     }
@@ -61,13 +59,13 @@ export class Matches {
     for (const type of missing.toReversed()) {
       const match = found.get(type) as MatchedType;
       const known = { ...match, rulesKey: rulesKey(match) };
-      this.#known.put(placeOf(match), known, weightOf(known));
+      this.#known.put(placeOf(tenantId, type), known, weightOf(known));
     }
   }
 
   /** Forgets a match, but not a newer one that has replaced it. */
   forget(match: KnownMatch): void {
-    const place = placeOf(match);
+    const place = placeOf(match.tenant_id, match.type);
     if (this.known(place) === match) {
       this.#known.delete(place);
     }
@@ -75,7 +73,7 @@ export class Matches {
 
   /** Notes at which version of its tenant a match was found to be current; undefined if it was the known one. */
   renew(match: KnownMatch, version: string | undefined): void {
-    const place = placeOf(match);
+    const place = placeOf(match.tenant_id, match.type);
     if (version !== undefined && this.known(place) === match) {
       this.#known.put(place, { ...match, version }, weightOf(match));
     }

@@ -66,7 +66,7 @@ async function takingEndpoints(
   }
   const filters = shareFilters(await listFilters(db, { tenantId, type }));
   const refusing = new Set(refusingEndpoints(filters, { type, data: parseExactJson(data) }));
-  return endpoints.filter(({ endpointId }) => !refusing.has(endpointId));
+  return endpoints.filter((endpoint) => !refusing.has(endpoint.endpoint_id));
 }
 
 /**
@@ -97,9 +97,9 @@ export async function publishOwnEvent(
     const matching =
       to === undefined
         ? (await takingEndpoints(db, { tenantId, type, data })).filter(
-            ({ endpointId }) => endpointId !== except,
+            (endpoint) => endpoint.endpoint_id !== except,
           )
-        : [{ endpointId: to, state: "ACTIVE" }];
+        : [{ endpoint_id: to, state: "ACTIVE" }];
     if (onlyIfTaken === true && matching.length === 0) {
       return { id: named.id, deliveryIds: [] };
     }
@@ -113,7 +113,7 @@ export async function publishOwnEvent(
       own: madeBy !== "tenant",
       occurredAt: now,
       keys: [],
-      deliveries: matching.map(({ endpointId, state }) => ({
+      deliveries: matching.map(({ endpoint_id: endpointId, state }) => ({
         id: newId("delivery", nowMs, randomBytes),
         endpointId,
         state: state === "ACTIVE" ? ("QUEUED" as const) : ("DEAD_LETTERED" as const),

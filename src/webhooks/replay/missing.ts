@@ -74,7 +74,7 @@ async function passing(
  */
 export async function* findMissing(db: Queryable, search: MissingSearch): AsyncGenerator<string[]> {
   const { tenantId, selection, now } = search;
-  const { filter, eventTypes } = await requireActive(db, tenantId, selection.endpointId);
+  const { filter, event_types: eventTypes } = await requireActive(db, tenantId, selection.endpointId);
   const limit = filter === null ? CHUNK : CHUNK_WITH_CONTENT;
   const query = {
     tenantId,

@@ -137,7 +137,7 @@ export class ContentMemory {
     slow: boolean,
     send: (whole: LoadedDelivery) => Promise<T>,
   ): Promise<T | "full" | undefined> {
-    const { endpointId, eventId, content, contentBytes: bytes } = delivery;
+    const { endpoint_id: endpointId, event_id: eventId, content, content_bytes: bytes } = delivery;
     if (content !== null || bytes === null) {
       return await send(delivery);
     }

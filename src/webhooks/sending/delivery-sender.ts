@@ -48,7 +48,7 @@ export function createDeliverySender(options: DeliverySenderOptions): DeliverySe
   const { http, access, signer, clock, openContent, openSecrets, setKeys } = options;
 
   async function writeSet(delivery: LoadedDelivery, dataJson: string | Buffer): Promise<Written> {
-    const { deliveryId: id, ssfStream: streamId, occurredAt } = delivery;
+    const { delivery_id: id, ssf_stream: streamId, occurred_at: occurredAt } = delivery;
     const claims = { id, streamId: streamId ?? "", occurredAt, claimsJson: dataJson.toString() };
     return { headers: signer.setHeaders(), body: Buffer.from(await signSet(setKeys, claims)) };
   }
@@ -60,14 +60,14 @@ export function createDeliverySender(options: DeliverySenderOptions): DeliverySe
   ): Promise<Written> {
     const timestampSeconds = Math.floor(clock.now() / 1_000);
     const body = buildEnvelope({
-      eventId: delivery.eventId,
-      type: delivery.eventType,
-      timestamp: delivery.occurredAt.toISOString(),
+      eventId: delivery.event_id,
+      type: delivery.event_type,
+      timestamp: delivery.occurred_at.toISOString(),
       sentAt: timestampSeconds,
       attempt,
-      endpointId: delivery.endpointId,
-      deliveryId: delivery.deliveryId,
-      sourceId: delivery.sourceId,
+      endpointId: delivery.endpoint_id,
+      deliveryId: delivery.delivery_id,
+      sourceId: delivery.source_id,
       own: delivery.own,
       metadataJson: delivery.metadata,
       dataJson,
@@ -75,9 +75,9 @@ export function createDeliverySender(options: DeliverySenderOptions): DeliverySe
     const headers = signer.headers({
       ...(await openSecrets(delivery)),
       body,
-      eventId: delivery.eventId,
-      eventType: delivery.eventType,
-      deliveryId: delivery.deliveryId,
+      eventId: delivery.event_id,
+      eventType: delivery.event_type,
+      deliveryId: delivery.delivery_id,
       attempt,
       timestampSeconds,
     });
@@ -88,20 +88,15 @@ export function createDeliverySender(options: DeliverySenderOptions): DeliverySe
     send: async (delivery, attempt) => {
       const { dataJson, keep } = await openContent(delivery);
       const written =
-        delivery.ssfStream === null
+        delivery.ssf_stream === null
           ? await writeWebhook(delivery, attempt, dataJson)
           : await writeSet(delivery, dataJson);
       const request = { url: delivery.url, ...written, deadlineMs: DELIVERY_DEADLINE_MS };
-      const { requestVersion } = delivery;
+      const { endpoint_id, tenant_id, data_key, request_version } = delivery;
       const result =
-        requestVersion === null
+        request_version === null
           ? await http.send(request)
-          : await access.send(request, {
-              id: delivery.endpointId,
-              tenantId: delivery.tenantId,
-              wrappedDataKey: delivery.wrappedDataKey,
-              requestVersion,
-            });
+          : await access.send(request, { endpoint_id, tenant_id, data_key, request_version });
       return {
         startedAtMs: result.startedAt,
         durationMs: result.durationMs,

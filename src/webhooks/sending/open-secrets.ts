@@ -7,11 +7,11 @@ import { secretAad, signingKeyAad } from "#crypto/endpoint-secret.ts";
 import type { EndpointSecrets } from "./signer.ts";
 
 export interface SecretsOfEndpoint extends StoredSecrets {
-  readonly tenantId: string;
-  readonly endpointId: string;
-  readonly wrappedDataKey: string;
+  readonly tenant_id: string;
+  readonly endpoint_id: string;
+  readonly data_key: string;
   /** Since when the tenant is held and its secrets do not change. */
-  readonly heldAt: Date | null;
+  readonly held_at: Date | null;
 }
 
 export type OpenSecrets = (secrets: SecretsOfEndpoint) => Promise<EndpointSecrets>;
@@ -22,15 +22,15 @@ export type OpenSecrets = (secrets: SecretsOfEndpoint) => Promise<EndpointSecret
  */
 export function createSecretOpener(keyring: Keyring, clock: Clock): OpenSecrets {
   async function open(
-    { tenantId, endpointId, wrappedDataKey }: SecretsOfEndpoint,
+    { tenant_id: tenantId, endpoint_id: endpointId, data_key: dataKey }: SecretsOfEndpoint,
     { version, sealed }: StoredSecret,
   ): Promise<string> {
     const aad = secretAad(tenantId, endpointId, version);
-    return (await keyring.openForTenant(wrappedDataKey, tenantId, aad, sealed)).toString("utf8");
+    return (await keyring.openForTenant(dataKey, tenantId, aad, sealed)).toString("utf8");
   }
 
   return async (secrets) => {
-    const { secret, besideSecret, tenantId, endpointId, wrappedDataKey, heldAt } = secrets;
+    const { secret, besideSecret, tenant_id: tenantId, endpoint_id: endpointId, held_at: heldAt } = secrets;
     if (secret === null) {
       throw new Error(`endpoint ${endpointId} has no secret`);
     }
@@ -41,7 +41,7 @@ export function createSecretOpener(keyring: Keyring, clock: Clock): OpenSecrets 
     for (const { version, sealedKey } of both) {
       if (sealedKey !== null) {
         const aad = signingKeyAad(tenantId, endpointId, version);
-        signingKeys.push(await keyring.openForTenant(wrappedDataKey, tenantId, aad, sealedKey));
+        signingKeys.push(await keyring.openForTenant(secrets.data_key, tenantId, aad, sealedKey));
       }
     }
     return {

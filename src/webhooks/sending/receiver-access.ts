@@ -12,11 +12,11 @@ import type { ClientIdentity, HttpSender, SendRequest, SendResult } from "./http
 
 /** Endpoint of a request. */
 export interface ReceiverEndpoint {
-  readonly id: string;
-  readonly tenantId: string;
-  readonly wrappedDataKey: string;
+  readonly endpoint_id: string;
+  readonly tenant_id: string;
+  readonly data_key: string;
   /** Version as it was loaded. A newer cached version is preferred. */
-  readonly requestVersion: number;
+  readonly request_version: number;
 }
 
 /** Sends with the endpoint's settings. */
@@ -87,7 +87,7 @@ export function createReceiverAccess(options: ReceiverAccessOptions): ReceiverAc
   const remembered = new Map<string, Remembered>();
 
   async function read(endpoint: ReceiverEndpoint): Promise<Settings> {
-    const { id, tenantId } = endpoint;
+    const { endpoint_id: id, tenant_id: tenantId } = endpoint;
     const stored = await options.load(tenantId, id);
     if (stored === undefined) {
       return NOTHING;
@@ -113,7 +113,7 @@ export function createReceiverAccess(options: ReceiverAccessOptions): ReceiverAc
   }
 
   function settingsOf(endpoint: ReceiverEndpoint): Promise<Settings> {
-    const { id, requestVersion: version } = endpoint;
+    const { endpoint_id: id, request_version: version } = endpoint;
     const known = remembered.get(id);
     if (known !== undefined && known.version >= version) {
       return known.settings;

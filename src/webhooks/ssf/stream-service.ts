@@ -344,7 +344,7 @@ export class StreamService {
     const before = found(await lockEndpoint(db, at.tenantId, at.id), "endpoint");
     const endpoint =
       before.state === "DISABLED"
-        ? await moveEndpoint(db, at, before.verifiedAt === null ? "enable" : "resume")
+        ? await moveEndpoint(db, at, before.verified_at === null ? "enable" : "resume")
         : undefined;
     const selection = { filter: { endpointId: at.id } };
     const request = { selection, ratePerSecond: REPLAY_RATE.default };

@@ -80,7 +80,7 @@ test.each([1, 2, 3, 4, 5, 6])(
         await client.query("BEGIN");
       }
       const matches = (await match(tenantId)).map(({ version, endpoints, ...rest }) => {
-        const sorted = endpoints.toSorted((a, b) => a.endpointId.localeCompare(b.endpointId));
+        const sorted = endpoints.toSorted((a, b) => a.endpoint_id.localeCompare(b.endpoint_id));
         return { version, match: { ...rest, endpoints: sorted } };
       });
       const [version] = new Set(matches.map((each) => each.version));

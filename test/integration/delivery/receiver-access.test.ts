@@ -80,7 +80,7 @@ afterEach(async () => {
 function endpoint(settings: Omit<Stored, "version">, id: string = randomUUID()): ReceiverEndpoint {
   const version = (stored.get(id)?.version ?? 0) + 1;
   stored.set(id, { ...settings, version });
-  return { id, tenantId: "ten_1", wrappedDataKey: "", requestVersion: version };
+  return { endpoint_id: id, tenant_id: "ten_1", data_key: "", request_version: version };
 }
 
 function tokenAnswer(token: string, members: object = {}): Behaviour {
@@ -113,7 +113,7 @@ describe("a tenant's own headers", () => {
     for (const { headers } of receiver.requests) {
       expect(headers).toMatchObject({ "x-environment": "staging" });
     }
-    const changed = endpoint({ headers: { "X-Environment": "live" } }, to.id);
+    const changed = endpoint({ headers: { "X-Environment": "live" } }, to.endpoint_id);
     await access.send(request, changed);
     // A request that was loaded before the change uses the endpoint's current settings.
     await access.send(request, to);
@@ -296,10 +296,10 @@ describe("OAuth 2.0 client credentials", () => {
       open: async (_endpoint, _aad, sealed) => sealed,
     });
     const result = await guarded.send(requestTo(receiver.url), {
-      id: "ep",
-      tenantId: "ten_1",
-      wrappedDataKey: "",
-      requestVersion: 1,
+      endpoint_id: "ep",
+      tenant_id: "ten_1",
+      data_key: "",
+      request_version: 1,
     });
     expect(result).toMatchObject({ error: "authentication", responseBody: "token_url: refused" });
     expect(tokens.connections).toBe(0);
@@ -343,7 +343,7 @@ describe("a client certificate", () => {
       ["/first", "receiver"],
     ]);
     expect(http.statistics().idle).toBe(3);
-    const changed = endpoint(identity(), first.id);
+    const changed = endpoint(identity(), first.endpoint_id);
     expect(await access.send(requestTo(`${url}/changed`), changed)).toMatchObject({ status: 200 });
     expect(http.statistics().idle).toBe(3);
     expect(ports("/first").has([...ports("/changed")][0] ?? 0)).toBe(false);

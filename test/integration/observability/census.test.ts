@@ -82,13 +82,13 @@ it("counts all tenants' open items by state, and nothing that has ended", async 
     waiting: 1,
     started: 1,
     retrying: 2,
-    deadLetters: 3,
+    dead_letters: 3,
     expiring: 1,
     verifications: 1,
-    oldestVerificationSeconds: 90,
-    replaysRunning: 0,
-    replaysPaused: 0,
-    overdueEndpointSecrets: 1,
+    oldest_verification_seconds: 90,
+    replays_running: 0,
+    replays_paused: 0,
+    overdue_endpoint_secrets: 1,
   });
 });
 

@@ -35,13 +35,13 @@ const endpoint = {
   generation: 2,
   url: "https://receiver.example/hooks?token=secret",
   state: "ACTIVE",
-  disabledReason: null,
-  rateLimit: null,
-  eventTypes: ["order.paid"],
+  disabled_reason: null,
+  rate_limit: null,
+  event_types: ["order.paid"],
   filter: null,
-  verificationNextAttemptAt: null,
-  verificationLastError: null,
-  createdAt: ago(86_400),
+  verification_next_attempt_at: null,
+  verification_last_error: null,
+  created_at: ago(86_400),
 } as unknown as Endpoint;
 
 const delivery = {
@@ -114,7 +114,7 @@ describe("a delivery", () => {
     ["tenant_held", { ...retrying, pause: { namespace: "signet", since: undefined, reason: "" } }, held, []],
     [
       "endpoint_not_verified",
-      { ...queued, endpoint: { ...endpoint, state: "PENDING", verificationNextAttemptAt: ahead(30) } },
+      { ...queued, endpoint: { ...endpoint, state: "PENDING", verification_next_attempt_at: ahead(30) } },
       around,
       ["not verified", "next ping is due 2026-11-25 03:00:30 UTC (in 30 s)", "signet endpoint verify ep_1"],
     ],
@@ -131,21 +131,25 @@ describe("a delivery", () => {
     ],
     [
       "endpoint_disabled",
-      { ...retrying, endpoint: { ...endpoint, state: "DISABLED", disabledReason: "gone" } },
+      { ...retrying, endpoint: { ...endpoint, state: "DISABLED", disabled_reason: "gone" } },
       around,
       ["410 Gone", "dead letter when its next attempt is due", "signet endpoint enable ep_1"],
     ],
     // An endpoint that was disabled for failing still gets the retries of deliveries that have begun.
     [
       "retry_scheduled",
-      { ...retrying, endpoint: { ...endpoint, state: "DISABLED", disabledReason: "failing" } },
+      { ...retrying, endpoint: { ...endpoint, state: "DISABLED", disabled_reason: "failing" } },
       around,
       [],
     ],
     ["endpoint_deleted", { ...queued, endpoint: undefined }, around, ["endpoint ep_1", "deleted"]],
     [
       "rate_limited",
-      { ...queued, endpoint: { ...endpoint, rateLimit: 5 }, delivery: { ...delivery, workflow_id: "dlv_1" } },
+      {
+        ...queued,
+        endpoint: { ...endpoint, rate_limit: 5 },
+        delivery: { ...delivery, workflow_id: "dlv_1" },
+      },
       around,
       ["5 deliveries per second"],
     ],
@@ -273,13 +277,19 @@ describe("an endpoint", () => {
       "failed since 2026-11-25 01:00:00 UTC (2 h ago)",
     ],
     ["endpoint_slow", {}, { slowUntil: ahead(20) }, around, "one after another"],
-    ["endpoint_not_verified", { state: "PENDING", verificationLastError: "timeout" }, {}, around, "timeout"],
+    [
+      "endpoint_not_verified",
+      { state: "PENDING", verification_last_error: "timeout" },
+      {},
+      around,
+      "timeout",
+    ],
     ["workflow_paused", { state: "PENDING" }, { pause }, around, "verification verify/ep_1/2 is paused"],
     ["temporal_unreachable", { state: "PENDING" }, {}, noTemporal, "pings and replay jobs wait for it"],
     ["healthy", {}, {}, noTemporal, "It works."],
     [
       "endpoint_disabled",
-      { state: "DISABLED", disabledReason: "failing" },
+      { state: "DISABLED", disabled_reason: "failing" },
       {},
       around,
       "failed for too long",
@@ -320,11 +330,11 @@ describe("an event", () => {
 
   test.each<readonly [Cause, readonly Partial<Endpoint>[], string]>([
     ["no_endpoint", [], "had none of its current endpoints"],
-    ["no_endpoint", [{ createdAt: ago(5) }], "had none of its current endpoints"],
-    ["not_subscribed", [{ eventTypes: ["order.failed"] }, {}].slice(0, 1), "subscribes to order.paid"],
+    ["no_endpoint", [{ created_at: ago(5) }], "had none of its current endpoints"],
+    ["not_subscribed", [{ event_types: ["order.failed"] }, {}].slice(0, 1), "subscribes to order.paid"],
     [
       "filter_excluded",
-      [{ filter: "{}" }, { eventTypes: ["*"], filter: "{}" }],
+      [{ filter: "{}" }, { event_types: ["*"], filter: "{}" }],
       "filters of all 2 endpoints",
     ],
     ["no_endpoint", [{ filter: "{}" }, { state: "PENDING" }], "none was verified then"],

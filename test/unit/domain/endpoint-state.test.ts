@@ -10,12 +10,12 @@ import {
 } from "#domain/endpoint-state.ts";
 
 const PLACES = {
-  PENDING: { state: "PENDING", disabledReason: null },
-  ACTIVE: { state: "ACTIVE", disabledReason: null },
-  "DISABLED by its tenant": { state: "DISABLED", disabledReason: "tenant" },
-  "DISABLED for failing": { state: "DISABLED", disabledReason: "failing" },
-  "DISABLED as gone": { state: "DISABLED", disabledReason: "gone" },
-  DELETED: { state: "DELETED", disabledReason: null },
+  PENDING: { state: "PENDING", disabled_reason: null },
+  ACTIVE: { state: "ACTIVE", disabled_reason: null },
+  "DISABLED by its tenant": { state: "DISABLED", disabled_reason: "tenant" },
+  "DISABLED for failing": { state: "DISABLED", disabled_reason: "failing" },
+  "DISABLED as gone": { state: "DISABLED", disabled_reason: "gone" },
+  DELETED: { state: "DELETED", disabled_reason: null },
 } as const satisfies Readonly<Record<string, EndpointPlace>>;
 type Place = keyof typeof PLACES;
 

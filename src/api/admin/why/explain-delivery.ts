@@ -111,7 +111,7 @@ function stoppedByEndpoint(
       advice: "Nothing is to be done.",
     };
   }
-  const { id, state, disabledReason, verificationNextAttemptAt: next } = endpoint;
+  const { id, state, disabled_reason: reason, verification_next_attempt_at: next } = endpoint;
   if (state === "PENDING") {
     const unverified = "Its endpoint is not verified: the receiver has not acknowledged a ping.";
     const paused = pingsStoppedByPause(endpoint, verificationPause, around);
@@ -127,13 +127,13 @@ function stoppedByEndpoint(
         }
       : { ...paused, happened: [unverified, ...paused.happened] };
   }
-  return state !== "DISABLED" || disabledReason === "failing"
+  return state !== "DISABLED" || reason === "failing"
     ? undefined
     : {
         cause: "endpoint_disabled",
         waitsUntil: null,
         happened: [
-          disabledReason === "gone"
+          reason === "gone"
             ? "Its endpoint was disabled because the receiver answered 410 Gone."
             : "Its endpoint was disabled by its tenant.",
           "It becomes a dead letter when its next attempt is due.",
@@ -145,12 +145,12 @@ function stoppedByEndpoint(
 /** Explains a delivery that waits for its first attempt. */
 function queued(facts: DeliveryFacts, { now }: Surroundings): Explanation {
   const { delivery, endpoint, slowUntil, waitingBefore } = facts;
-  if (endpoint?.rateLimit != null && delivery.workflow_id !== null) {
+  if (endpoint?.rate_limit != null && delivery.workflow_id !== null) {
     return {
       cause: "rate_limited",
       waitsUntil: null,
       happened: [
-        `It waits for its turn: its endpoint takes ${endpoint.rateLimit} deliveries per second at most.`,
+        `It waits for its turn: its endpoint takes ${endpoint.rate_limit} deliveries per second at most.`,
       ],
       advice: "The tenant can raise the endpoint's rate_limit; the order stays the same.",
     };

@@ -49,7 +49,7 @@ function activityText({ recent, retrying, dead, lastFailure }: ReportedActivity,
 /** Explains what an endpoint does and why. */
 export function explainEndpoint(facts: EndpointFacts, around: Surroundings): Explanation {
   const { endpoint, activity, slowUntil, pause } = facts;
-  const { id, state, disabledReason, verificationNextAttemptAt: next, verificationLastError } = endpoint;
+  const { id, state, verification_next_attempt_at: next, verification_last_error: lastError } = endpoint;
   const { now } = around;
   const begin = `${endpointText(endpoint)} is ${state}.`.replace(/^e/, "E");
   const explained = (cause: Explanation): Explanation => ({
@@ -65,7 +65,7 @@ export function explainEndpoint(facts: EndpointFacts, around: Surroundings): Exp
     return explained(stopped);
   }
   if (isPending) {
-    const error = verificationLastError === null ? "" : ` The last ping failed: ${verificationLastError}.`;
+    const error = lastError === null ? "" : ` The last ping failed: ${lastError}.`;
     return explained({
       cause: "endpoint_not_verified",
       waitsUntil: next,
@@ -85,7 +85,10 @@ export function explainEndpoint(facts: EndpointFacts, around: Surroundings): Exp
     return explained({
       cause: "endpoint_disabled",
       waitsUntil: null,
-      happened: [reasons[disabledReason ?? "tenant"], "New events for it become dead letters at once."],
+      happened: [
+        reasons[endpoint.disabled_reason ?? "tenant"],
+        "New events for it become dead letters at once.",
+      ],
       advice: `Once the receiver works, the tenant runs: signet endpoint enable ${id}; then it replays the dead letters.`,
     });
   }
@@ -136,7 +139,7 @@ export interface EventMatches {
   /** Number of its deliveries by state. */
   readonly deliveries: Readonly<Record<string, number>>;
   /** The tenant's endpoints, newest first, as they are now. */
-  readonly endpoints: readonly Pick<Endpoint, "eventTypes" | "filter" | "state" | "createdAt">[];
+  readonly endpoints: readonly Pick<Endpoint, "event_types" | "filter" | "state" | "created_at">[];
 }
 
 /** Explains what became of an event; of one without deliveries, why it matched no endpoint. */
@@ -162,7 +165,7 @@ export function explainEvent(
     advice,
   });
   const missing = "The tenant can send it later with signet replay missing.";
-  const then = endpoints.filter(({ createdAt }) => createdAt <= event.created_at);
+  const then = endpoints.filter((endpoint) => endpoint.created_at <= event.created_at);
   if (then.length === 0) {
     return explained(
       "no_endpoint",
@@ -171,7 +174,7 @@ export function explainEvent(
     );
   }
   const subscribed = then.filter(
-    ({ eventTypes: types }) => types.includes("*") || types.includes(event.type),
+    ({ event_types: types }) => types.includes("*") || types.includes(event.type),
   );
   if (subscribed.length === 0) {
     return explained(

@@ -6,7 +6,7 @@ import {
   TARGET_COLUMNS,
   TARGET_FROM,
   type TargetColumns,
-  toTarget,
+  withSecrets,
 } from "../stored-secrets.ts";
 
 /** Channel that is notified when a grade waits for a worker. */
@@ -211,7 +211,7 @@ export async function loadForGrade(db: Queryable, id: string): Promise<EndpointT
     name: "load-for-grade",
     ...sql`SELECT ${raw(TARGET_COLUMNS)} FROM ${raw(TARGET_FROM)} WHERE e.id = ${id} AND ${GRADABLE}`,
   });
-  return rows[0] === undefined ? undefined : toTarget(rows[0]);
+  return rows[0] === undefined ? undefined : withSecrets(rows[0]);
 }
 
 /**

@@ -1,13 +1,14 @@
 /** Verification of endpoints by pings: requests, data and results. */
 import { ENDPOINT_MOVES } from "#domain/endpoint-state.ts";
 import type { Queryable } from "#database/pool.ts";
+import type { Row } from "#database/rows.ts";
 import { raw, sql } from "#database/sql.ts";
 import {
   type EndpointTarget,
   TARGET_COLUMNS,
   TARGET_FROM,
   type TargetColumns,
-  toTarget,
+  withSecrets,
 } from "../stored-secrets.ts";
 import { type Endpoint, ENDPOINT_COLUMNS, type EndpointAt } from "./endpoints.ts";
 
@@ -124,12 +125,7 @@ export async function restartVerifications(
 }
 
 /** The data for a ping. */
-export interface PingTarget extends EndpointTarget {
-  readonly metadata: string | null;
-  readonly requireEcho: boolean;
-  /** The stream of security events that the endpoint belongs to; null for webhooks. */
-  readonly ssfStream: string | null;
-}
+export interface PingTarget extends EndpointTarget, Row<"endpoints", "require_echo"> {}
 
 /** Returns the endpoint to ping; undefined if it no longer waits for this generation's ping. */
 export async function loadForPing(
@@ -137,17 +133,12 @@ export async function loadForPing(
   id: string,
   generation: number,
 ): Promise<PingTarget | undefined> {
-  const { rows } = await db.query<
-    TargetColumns & { metadata: string | null; require_echo: boolean; ssf_stream: string | null }
-  >({
+  const { rows } = await db.query<TargetColumns & Row<"endpoints", "require_echo">>({
     name: "load-for-ping",
-    ...sql`SELECT ${raw(TARGET_COLUMNS)}, e.metadata, e.require_echo, e.ssf_stream FROM ${raw(TARGET_FROM)}
+    ...sql`SELECT ${raw(TARGET_COLUMNS)}, e.require_echo FROM ${raw(TARGET_FROM)}
       WHERE e.id = ${id} AND e.generation = ${generation} AND e.state = 'PENDING'`,
   });
-  const row = rows[0];
-  return row === undefined
-    ? undefined
-    : { ...toTarget(row), metadata: row.metadata, requireEcho: row.require_echo, ssfStream: row.ssf_stream };
+  return rows[0] === undefined ? undefined : withSecrets(rows[0]);
 }
 
 export interface PingRecord {

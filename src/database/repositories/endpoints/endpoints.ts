@@ -1,6 +1,5 @@
 /** Endpoints and their secrets. */
 import {
-  type DisabledReason,
   ENDPOINT_MOVES,
   type EndpointMove,
   type EndpointMoveName,
@@ -10,30 +9,34 @@ import type { ShownHealth } from "#domain/endpoint-health.ts";
 import { ENDPOINT_SETTINGS, type EndpointSettings } from "#domain/endpoint-settings.ts";
 import { lockName } from "#database/lock-name.ts";
 import type { Queryable } from "#database/pool.ts";
+import type { Row } from "#database/rows.ts";
 import { raw, sql, type Statement } from "#database/sql.ts";
 import { HELD_TENANTS } from "../tenants.ts";
 import { unlessHeld } from "./unless-held.ts";
 
-type VerificationState = "WANTED" | "RUNNING" | "VERIFIED" | "EXHAUSTED";
+/** Columns that a tenant does not set. */
+const STATE_COLUMNS = [
+  "id",
+  "tenant_id",
+  // Number of changes of headers and authentication; null while neither is set.
+  "request_version",
+  // The stream of security events whose tokens it gets, instead of webhooks; null for other endpoints.
+  "ssf_stream",
+  "state",
+  "disabled_reason",
+  "generation",
+  "verification_state",
+  "verification_attempts",
+  "verification_last_error",
+  "verification_next_attempt_at",
+  "verified_at",
+  "verified_by",
+  "created_at",
+  "updated_at",
+] as const;
 
-export interface Endpoint extends EndpointSettings {
-  readonly id: string;
-  readonly tenantId: string;
-  readonly state: EndpointState;
-  readonly disabledReason: DisabledReason | null;
-  readonly generation: number;
-  /** Number of changes of headers and authentication; null while neither is set. */
-  readonly requestVersion: number | null;
-  /** The stream of security events whose tokens it gets, instead of webhooks; null for other endpoints. */
-  readonly ssfStream: string | null;
-  readonly verificationState: VerificationState;
-  readonly verificationAttempts: number;
-  readonly verificationLastError: string | null;
-  readonly verificationNextAttemptAt: Date | null;
-  readonly verifiedAt: Date | null;
-  readonly verifiedBy: "status" | "echo" | null;
-  readonly createdAt: Date;
-  readonly updatedAt: Date;
+export interface Endpoint extends EndpointSettings, Row<"endpoints", (typeof STATE_COLUMNS)[number]> {
+  readonly verified_by: "status" | "echo" | null;
 }
 
 /** What stands against a further attempt of a delivery at its endpoint. */
@@ -68,36 +71,11 @@ export interface EndpointAt {
   readonly now: Date;
 }
 
-function inSnakeCase(name: string): string {
-  return name.replaceAll(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
-}
+const SETTING_COLUMNS = raw(ENDPOINT_SETTINGS.map(({ key }) => key).join(", "));
 
-const SETTING_COLUMNS = raw(ENDPOINT_SETTINGS.map(({ key }) => inSnakeCase(key)).join(", "));
-
-/** Columns that a tenant does not set, named like the members of an {@link Endpoint}. */
-const STATE_COLUMNS = [
-  "id",
-  "tenantId",
-  "requestVersion",
-  "ssfStream",
-  "state",
-  "disabledReason",
-  "generation",
-  "verificationState",
-  "verificationAttempts",
-  "verificationLastError",
-  "verificationNextAttemptAt",
-  "verifiedAt",
-  "verifiedBy",
-  "createdAt",
-  "updatedAt",
-] as const satisfies readonly Exclude<keyof Endpoint, keyof EndpointSettings>[];
-
-/** The columns of an {@link Endpoint}, named like its members. */
+/** The columns of an {@link Endpoint}. */
 export const ENDPOINT_COLUMNS = raw(
-  [...ENDPOINT_SETTINGS.map(({ key }) => key), ...STATE_COLUMNS]
-    .map((name) => `${inSnakeCase(name)} AS "${name}"`)
-    .join(", "),
+  [...ENDPOINT_SETTINGS.map(({ key }) => key), ...STATE_COLUMNS].join(", "),
 );
 
 export interface NewEndpoint extends EndpointSettings, EndpointAt {
@@ -214,7 +192,7 @@ export async function saveSettings(
   settings: EndpointSettings,
 ): Promise<Endpoint | undefined> {
   const assignments = ENDPOINT_SETTINGS.reduce(
-    (list, { key }) => sql`${list}, ${raw(inSnakeCase(key))} = ${settings[key]}`,
+    (list, { key }) => sql`${list}, ${raw(key)} = ${settings[key]}`,
     sql`updated_at = ${now}`,
   );
   const { rows } = await db.query<Endpoint>({
@@ -240,7 +218,7 @@ export async function moveEndpoint(
   const { from, to, newGeneration }: EndpointMove = ENDPOINT_MOVES[name];
   const { rows } = await db.query<Endpoint>({
     name: "move-endpoint",
-    ...sql`UPDATE endpoints SET state = ${to.state}, disabled_reason = ${to.disabledReason},
+    ...sql`UPDATE endpoints SET state = ${to.state}, disabled_reason = ${to.disabled_reason},
         generation = generation + ${Number(newGeneration)}::int, updated_at = ${now},
         verification_next_attempt_at = NULL,
         deleted_at = CASE WHEN ${to.state} = 'DELETED' THEN ${now}::timestamptz END,

@@ -1,17 +1,19 @@
 /** Attempts: the data for sending, and the outcomes. */
 import type { AttemptError, DeliveryReason, DeliveryState } from "#domain/delivery.ts";
-import type { DisabledReason, EndpointState } from "#domain/endpoint-state.ts";
+import type { EndpointState } from "#domain/endpoint-state.ts";
 import { RESULTS_KEPT } from "#domain/endpoint-health.ts";
 import { DAY_MS, firstDay, hourStart, idDay, idTimeMs, utcDay } from "#domain/ids.ts";
 import type { Queryable } from "#database/pool.ts";
+import type { Row } from "#database/rows.ts";
 import { raw, type Statement, sql } from "#database/sql.ts";
 import type { StoredContent } from "./events.ts";
 import {
+  type EndpointTarget,
   joinSecrets,
   SECRET_COLUMNS,
   type SecretColumns,
   type StoredSecrets,
-  toStoredSecrets,
+  withSecrets,
 } from "../stored-secrets.ts";
 
 /** A delivery to be attempted by a carrier. */
@@ -23,47 +25,24 @@ export interface AttemptKey {
 }
 
 /** A delivery with all data for its request, and the attempt's row, if any. */
-export interface LoadedDelivery extends StoredContent, StoredSecrets {
+export interface LoadedDelivery
+  extends
+    StoredContent,
+    EndpointTarget,
+    Row<"deliveries", "cycle" | "next_attempt_at" | "event_id" | "event_type" | "endpoint_id" | "claimed_by">,
+    Row<"events", "occurred_at" | "source_id">,
+    Row<"endpoints", "disabled_reason" | "rate_limit">,
+    Row<"attempts", "lease_until" | "duration_ms" | "status"> {
   /** Size of the sealed content; null without content. Large contents are loaded separately (`loadContents`). */
-  readonly contentBytes: number | null;
-  readonly deliveryId: string;
-  readonly tenantId: string;
+  readonly content_bytes: number | null;
+  readonly delivery_id: string;
   readonly state: DeliveryState;
-  readonly cycle: number;
-  readonly nextAttemptAt: Date | null;
-  readonly eventId: string;
-  readonly eventType: string;
-  readonly occurredAt: Date;
-  /** The publisher's own event id. */
-  readonly sourceId: string | null;
   /** Whether the service published it, not its tenant. */
   readonly own: boolean;
-  readonly endpointId: string;
-  readonly endpointState: EndpointState;
-  readonly disabledReason: DisabledReason | null;
+  readonly endpoint_state: EndpointState;
   /** When the endpoint's verification was requested; null if it is not being verified. */
-  readonly verifyingSince: Date | null;
-  readonly url: string;
-  readonly metadata: string | null;
-  /** Null if the endpoint has neither headers nor an authentication of its own. */
-  readonly requestVersion: number | null;
-  /** The stream of security events that the endpoint belongs to; null for webhooks. */
-  readonly ssfStream: string | null;
-  /** Maximum number of attempts per second for the endpoint; null for no limit. */
-  readonly rateLimit: number | null;
-  /** Wrapped data key; empty once the tenant is erased. */
-  readonly wrappedDataKey: string;
-  /** When the tenant's hold began; null without one. */
-  readonly heldAt: Date | null;
-  /** The worker that holds the claim; null if an earlier version claimed it. */
-  readonly claimedBy: string | null;
-  /** Set while a request is under way. */
-  readonly leaseUntil: Date | null;
-  /** Null while the request is under way. */
-  readonly durationMs: number | null;
+  readonly verifying_since: Date | null;
   readonly error: AttemptError | null;
-  /** Of the attempt. */
-  readonly status: number | null;
   /** `traceparent` of the publishing request; undefined if traces are off. */
   readonly traceparent: string | null | undefined;
 }
@@ -72,30 +51,24 @@ export interface LoadedDelivery extends StoredContent, StoredSecrets {
 export const SMALL_CONTENT_BYTES = 16_384;
 
 /** The columns of {@link loadedColumns}, as PostgreSQL returns them. */
-export type LoadedColumns = LoadedDelivery & SecretColumns;
+export type LoadedColumns = Omit<LoadedDelivery, keyof StoredSecrets> & SecretColumns;
 
 /** The columns of a {@link LoadedDelivery} that its endpoint `p`, tenant `t` and secrets decide. */
-export const TARGET_COLUMNS = `p.state AS "endpointState", p.url, p.metadata, p.request_version AS "requestVersion",
-        p.ssf_stream AS "ssfStream", p.rate_limit AS "rateLimit", p.disabled_reason AS "disabledReason",
+export const TARGET_COLUMNS = `p.state AS endpoint_state, p.url, p.metadata, p.request_version, p.ssf_stream, p.rate_limit, p.disabled_reason,
         CASE WHEN p.state = 'PENDING' AND p.verification_state <> 'EXHAUSTED' THEN p.verification_requested_at END
-          AS "verifyingSince",
-        ${SECRET_COLUMNS}, t.data_key AS "wrappedDataKey", t.held_at AS "heldAt"`;
+          AS verifying_since,
+        ${SECRET_COLUMNS}, t.data_key, t.held_at`;
 
 /**
  * Returns the columns of a {@link LoadedDelivery}: of the delivery `d`, its event `e`, endpoint `p`, tenant `t`, secrets
  * and attempt `a`.
  */
 export function loadedColumns(traced: boolean): string {
-  return `d.id AS "deliveryId", d.tenant_id AS "tenantId", d.state, d.cycle,
-        d.next_attempt_at AS "nextAttemptAt", d.event_id AS "eventId", d.event_type AS "eventType",
-        e.occurred_at AS "occurredAt", e.source_id AS "sourceId", e.own IS TRUE AS own, e.data,
+  return `d.id AS delivery_id, d.tenant_id, d.state, d.cycle, d.next_attempt_at, d.event_id, d.event_type, e.occurred_at,
+        e.source_id, e.own IS TRUE AS own, e.data,
         CASE WHEN octet_length(e.content) <= ${SMALL_CONTENT_BYTES} THEN e.content END AS content,
-        octet_length(e.content) AS "contentBytes", d.endpoint_id AS "endpointId", ${TARGET_COLUMNS}, d.claimed_by AS "claimedBy",
-        a.lease_until AS "leaseUntil", a.duration_ms AS "durationMs", a.error, a.status${traced ? ", e.traceparent" : ""}`;
-}
-
-export function toLoaded(row: LoadedColumns): LoadedDelivery {
-  return { ...row, ...toStoredSecrets(row) };
+        octet_length(e.content) AS content_bytes, d.endpoint_id, ${TARGET_COLUMNS}, d.claimed_by,
+        a.lease_until, a.duration_ms, a.error, a.status${traced ? ", e.traceparent" : ""}`;
 }
 
 /** The newest day of all ids so far. */
@@ -135,11 +108,11 @@ export async function loadForAttempt(
   const ids = keys.map((key) => key.deliveryId);
   const { day, name } = sinceDay(ids);
   const { rows } = await db.query<
-    LoadedColumns & { readonly ord: number; readonly firstDurationMs: number | null }
+    LoadedColumns & { readonly ord: number; readonly first_duration_ms: number | null }
   >({
     name: `load-for${traced ? "-traced" : ""}-attempt${name}`,
     ...sql`SELECT m.ord::int, ${raw(loadedColumns(traced))},
-        CASE WHEN d.cycle = 1 AND m.attempt = 1 THEN d.first_duration_ms END AS "firstDurationMs"
+        CASE WHEN d.cycle = 1 AND m.attempt = 1 THEN d.first_duration_ms END AS first_duration_ms
       FROM unnest(
           ${ids.map(idDay)}::date[],
           ${ids}::text[],
@@ -164,9 +137,9 @@ export async function loadForAttempt(
       ) a ON true`,
   });
   const loaded: (LoadedDelivery | undefined)[] = keys.map(() => undefined);
-  for (const { ord, firstDurationMs, ...row } of rows) {
-    const delivered = firstDurationMs === null ? {} : { durationMs: firstDurationMs, error: null };
-    loaded[ord - 1] = { ...toLoaded(row), ...delivered };
+  for (const { ord, first_duration_ms, ...row } of rows) {
+    const delivered = first_duration_ms === null ? {} : { duration_ms: first_duration_ms, error: null };
+    loaded[ord - 1] = { ...withSecrets(row), ...delivered };
   }
   return loaded;
 }

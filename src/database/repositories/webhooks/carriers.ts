@@ -4,6 +4,7 @@
  */
 import { idDay } from "#domain/ids.ts";
 import type { Queryable } from "#database/pool.ts";
+import type { Row } from "#database/rows.ts";
 import { type EndpointAgainst, endpointAgainst } from "../endpoints/endpoints.ts";
 import { HELD_TENANTS } from "../tenants.ts";
 import { NEW_CYCLE } from "./deliveries.ts";
@@ -20,12 +21,9 @@ function fencedValues({ carrier, ids, epochs }: Fenced): unknown[] {
 }
 
 /** A delivery and its tenant. */
-export interface Owned {
-  readonly id: string;
-  readonly tenantId: string;
-}
+export type Owned = Row<"deliveries", "id" | "tenant_id">;
 
-const OWNED = 'd.id, d.tenant_id AS "tenantId"';
+const OWNED = "d.id, d.tenant_id";
 
 /**
  * Returns a carrier's dead letters to the outbox with a new cycle, unless their tenant is on hold or their endpoint

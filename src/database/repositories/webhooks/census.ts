@@ -15,19 +15,19 @@ export interface OpenWork {
   /** Deliveries claimed by a worker, without the outcome of their first attempt. */
   readonly started: number;
   readonly retrying: number;
-  readonly deadLetters: number;
+  readonly dead_letters: number;
   /** Dead letters that expire within a day. */
   readonly expiring: number;
   readonly verifications: number;
-  readonly replaysRunning: number;
-  readonly replaysPaused: number;
+  readonly replays_running: number;
+  readonly replays_paused: number;
 }
 
 /** Counts, and ages in seconds. */
 export interface Census extends OpenWork {
-  readonly oldestVerificationSeconds: number;
+  readonly oldest_verification_seconds: number;
   /** Endpoints whose secret should have rotated a day ago. */
-  readonly overdueEndpointSecrets: number;
+  readonly overdue_endpoint_secrets: number;
 }
 
 /** {@link OpenWork} as its columns: retries with a workflow, and those that wait for one, are counted apart. */
@@ -51,25 +51,25 @@ export function openWorkColumns(limit: number): string {
   ${deliveries("carrier IS NOT NULL AND state = 'QUEUED'", "claimed_at")} AS started,
   ${deliveries("carrier IS NOT NULL AND state = 'RETRYING'", "next_attempt_at")} AS carried,
   ${deliveries("carrier IS NULL AND state = 'RETRYING'", "tenant_id")} AS uncarried,
-  ${deliveries("state = 'DEAD_LETTERED' AND expires_at > $1", "expires_at")} AS "deadLetters",
+  ${deliveries("state = 'DEAD_LETTERED' AND expires_at > $1", "expires_at")} AS dead_letters,
   ${deliveries("state = 'DEAD_LETTERED' AND expires_at > $1 AND expires_at <= $2", "expires_at")} AS expiring,
   ${countUpTo(limit, "endpoints", "verification_state = 'WANTED' AND state = 'PENDING'", "verification_requested_at")} AS verifications,
-  ${countUpTo(limit, "replay_jobs", "finished_at IS NULL AND state = 'RUNNING'", "tenant_id")} AS "replaysRunning",
-  ${countUpTo(limit, "replay_jobs", "finished_at IS NULL AND state = 'PAUSED'", "tenant_id")} AS "replaysPaused"`;
+  ${countUpTo(limit, "replay_jobs", "finished_at IS NULL AND state = 'RUNNING'", "tenant_id")} AS replays_running,
+  ${countUpTo(limit, "replay_jobs", "finished_at IS NULL AND state = 'PAUSED'", "tenant_id")} AS replays_paused`;
 }
 
 /** Exported for the test of its plan. */
 export const CENSUS = `SELECT ${openWorkColumns(COUNTED_MAX)},
   (SELECT verification_requested_at FROM endpoints WHERE verification_state = 'WANTED' AND state = 'PENDING'
-    ORDER BY verification_requested_at LIMIT 1) AS "oldestVerification",
+    ORDER BY verification_requested_at LIMIT 1) AS oldest_verification,
   (SELECT count(*)::int FROM (SELECT FROM endpoints e JOIN endpoint_secrets s ON s.endpoint_id = e.id AND s.state = 'CURRENT'
     JOIN tenants t ON t.id = e.tenant_id
     WHERE e.secret_rotation_days IS NOT NULL AND e.state <> 'DELETED' AND t.held_at IS NULL
       AND coalesce(s.current_at, s.created_at) + make_interval(days => e.secret_rotation_days) <= $3
-    LIMIT ${COUNTED_MAX}) c) AS "overdueEndpointSecrets"`;
+    LIMIT ${COUNTED_MAX}) c) AS overdue_endpoint_secrets`;
 
-interface CensusRow extends OpenWorkRow, Pick<Census, "overdueEndpointSecrets"> {
-  readonly oldestVerification: Date | null;
+interface CensusRow extends OpenWorkRow, Pick<Census, "overdue_endpoint_secrets"> {
+  readonly oldest_verification: Date | null;
 }
 
 /** Runs the census (role signet_worker). */
@@ -79,12 +79,12 @@ export async function readCensus(db: Queryable, nowMs: number): Promise<Census> 
     text: CENSUS,
     values: [new Date(nowMs), new Date(nowMs + DAY_MS), new Date(nowMs - DAY_MS)],
   });
-  const { carried, uncarried, oldestVerification, ...counts } = rows[0] as CensusRow;
+  const { carried, uncarried, oldest_verification: oldestVerification, ...counts } = rows[0] as CensusRow;
   const oldestMs = oldestVerification?.getTime() ?? nowMs;
   return {
     ...counts,
     retrying: Math.min(COUNTED_MAX, carried + uncarried),
-    oldestVerificationSeconds: Math.max(0, nowMs - oldestMs) / 1_000,
+    oldest_verification_seconds: Math.max(0, nowMs - oldestMs) / 1_000,
   };
 }
 

@@ -8,25 +8,22 @@
 import { putBounded } from "#domain/bounded-map.ts";
 import { idDay } from "#domain/ids.ts";
 import type { Queryable } from "#database/pool.ts";
+import type { Row } from "#database/rows.ts";
 import { sql } from "#database/sql.ts";
-import { joinSecrets } from "../stored-secrets.ts";
+import { joinSecrets, withSecrets } from "../stored-secrets.ts";
 import { HELD_TENANTS } from "../tenants.ts";
-import { dateLiteral, type LoadedColumns, type LoadedDelivery, loadedColumns, toLoaded } from "./attempts.ts";
+import { dateLiteral, type LoadedColumns, type LoadedDelivery, loadedColumns } from "./attempts.ts";
 import { notifyOutbox } from "./events.ts";
 import { NOTE_LISTS, NOTED_BEFORE } from "./handed-deliveries.ts";
 
 /** A delivery with a carrier, whose workflow must be started. */
-export interface Claimed {
-  readonly deliveryId: string;
-  readonly tenantId: string;
-  readonly endpointId: string;
+export interface Claimed extends Row<"deliveries", "tenant_id" | "endpoint_id" | "epoch"> {
+  readonly delivery_id: string;
   readonly carrier: string;
-  readonly epoch: number;
 }
 
 /** The columns of a {@link Claimed}. */
-export const CLAIMED =
-  'd.id AS "deliveryId", d.tenant_id AS "tenantId", d.endpoint_id AS "endpointId", d.carrier, d.epoch';
+export const CLAIMED = "d.id AS delivery_id, d.tenant_id, d.endpoint_id, d.carrier, d.epoch";
 
 /** Maximum number of tenants per claim. Others wait for the next claim. */
 export const TENANTS_MAX = 64;
@@ -289,8 +286,15 @@ function composeClaimNamed(day: string, traced: boolean): string {
 }
 
 function toClaimedFirst({ carrier, epoch, whole, ...row }: LoadedFirst): ClaimedFirst {
-  const { deliveryId, tenantId, endpointId } = row;
-  return { deliveryId, tenantId, endpointId, carrier, epoch, loaded: whole ? toLoaded(row) : undefined };
+  const { delivery_id, tenant_id, endpoint_id } = row;
+  return {
+    delivery_id,
+    tenant_id,
+    endpoint_id,
+    carrier,
+    epoch,
+    loaded: whole ? withSecrets(row) : undefined,
+  };
 }
 
 /**
@@ -356,9 +360,9 @@ export async function findUnstartedLists(
   db: Queryable,
   { worker, except, openedBefore, limit }: UnstartedQuery,
 ): Promise<UnstartedList[]> {
-  const { rows } = await db.query<Omit<Claimed, "deliveryId"> & { readonly deliveryId: string | null }>({
+  const { rows } = await db.query<Omit<Claimed, "delivery_id"> & { readonly delivery_id: string | null }>({
     name: "find-unstarted-lists",
-    ...sql`SELECT l.carrier, d.id AS "deliveryId", d.tenant_id AS "tenantId", d.endpoint_id AS "endpointId", d.epoch
+    ...sql`SELECT l.carrier, d.id AS delivery_id, d.tenant_id, d.endpoint_id, d.epoch
       FROM (
         SELECT * FROM unstarted_lists
         WHERE opened_at < ${openedBefore} AND CASE WHEN worker = ${worker} THEN carrier <> ALL (${except}::text[])
@@ -373,11 +377,11 @@ export async function findUnstartedLists(
       ORDER BY l.carrier, d.id`,
   });
   const lists = new Map<string, Claimed[]>();
-  for (const { deliveryId, ...row } of rows) {
+  for (const { delivery_id, ...row } of rows) {
     const members = lists.get(row.carrier) ?? [];
     lists.set(row.carrier, members);
-    if (deliveryId !== null) {
-      members.push({ deliveryId, ...row });
+    if (delivery_id !== null) {
+      members.push({ delivery_id, ...row });
     }
   }
   return [...lists].map(([carrier, members]) => ({ carrier, members }));

@@ -1,5 +1,6 @@
 /** Failing endpoints: when their failures began, and what clears them. */
 import type { Queryable } from "#database/pool.ts";
+import type { Row } from "#database/rows.ts";
 import { HELD_TENANTS } from "../tenants.ts";
 
 export interface NotedFailure {
@@ -79,7 +80,7 @@ export async function forgetFailing(db: Queryable, endpointId: string): Promise<
  */
 export async function hasDelivered(
   db: Queryable,
-  { id, tenantId }: { readonly id: string; readonly tenantId: string },
+  { id, tenant_id: tenantId }: Row<"endpoints", "id" | "tenant_id">,
   since: Date,
 ): Promise<boolean> {
   const { rows } = await db.query<{ delivered: boolean }>({

@@ -15,7 +15,7 @@ export interface Listed extends Claimed {
 /** A delivery with what {@link LAST_ATTEMPT} reads. */
 interface Attempted extends Listed {
   /** Number of finished attempts in this cycle. */
-  readonly attemptCount: number;
+  readonly attempt_count: number;
   /** Of the last attempt, if there was one. */
   readonly status: number | null;
   readonly error: string | null;
@@ -23,8 +23,8 @@ interface Attempted extends Listed {
 
 /** A delivery that continues in mid-cycle under a new carrier. */
 export interface ClaimedRetry extends Attempted {
-  readonly cycleStartedAt: Date;
-  readonly nextAttemptAt: Date;
+  readonly cycle_started_at: Date;
+  readonly next_attempt_at: Date;
 }
 
 export interface ListsClaim {
@@ -39,7 +39,7 @@ export interface ListsClaim {
 /** Whether no list that is about to start has the delivery's id as its name. */
 const NAMES_NO_LIST = "NOT EXISTS (SELECT FROM unstarted_lists l WHERE l.carrier = d.id)";
 
-const LAST_ATTEMPT = 'd.attempt_count AS "attemptCount", d.last_status AS status, d.last_error AS error';
+const LAST_ATTEMPT = "d.attempt_count, d.last_status AS status, d.last_error AS error";
 
 /** Most deliveries that are read for lists. Each waiting tenant gets an equal share, of at least a list. */
 const LISTED_MAX = 2_048;
@@ -150,8 +150,7 @@ export async function claimRetries(
           ORDER BY d.next_attempt_at LIMIT (SELECT greatest(${LISTED_MAX} / count(*), $2::int) FROM waiting)
           FOR UPDATE SKIP LOCKED
         ) mine
-      ), ${numberedLists("endpoint_id, attempt_count, cycle_start")}, ${carryLists(NAMES_NO_LIST)}, ${LAST_ATTEMPT}, d.cycle_started_at AS "cycleStartedAt",
-        d.next_attempt_at AS "nextAttemptAt",
+      ), ${numberedLists("endpoint_id, attempt_count, cycle_start")}, ${carryLists(NAMES_NO_LIST)}, ${LAST_ATTEMPT}, d.cycle_started_at, d.next_attempt_at,
         (SELECT coalesce(max(tenant_id), '') FROM seen WHERE n = ${TENANTS_MAX}) AS last_tenant`,
     values: [claim.carriers, claim.listMax, claim.spreadSeconds, claim.now, claim.worker, claim.afterTenant],
   });
@@ -176,7 +175,7 @@ export async function renameCarrier(
 
 /** A dead letter with a new carrier. */
 export interface ClaimedLetter extends Attempted {
-  readonly expiresAt: Date;
+  readonly expires_at: Date;
 }
 
 const WAITING_LETTER = "d.carrier IS NULL AND d.state = 'DEAD_LETTERED'";
@@ -204,7 +203,7 @@ export async function claimLetters(
     `(SELECT d.endpoint_id FROM deliveries d WHERE ${WAITING_LETTER} AND d.endpoint_id > ${after}
       ORDER BY d.carrier, d.endpoint_id LIMIT 1)`;
   const full = "candidates WHERE length >= $2::int OR died_at < $5 OR endpoint_id <> ALL ($7::text[])";
-  const { rows } = await db.query<Omit<ClaimedLetter, "deliveryId"> & ClaimedRow>({
+  const { rows } = await db.query<Omit<ClaimedLetter, "delivery_id"> & ClaimedRow>({
     name: "claim-letters",
     text: `WITH RECURSIVE seen(endpoint_id, list) AS (
         SELECT ${next("$6::text")}, 1
@@ -225,7 +224,7 @@ export async function claimLetters(
         SET carrier = CASE WHEN chosen.length = 1 AND ${NAMES_NO_LIST} THEN d.id ELSE ($1::text[])[chosen.list] END,
           claimed_at = $3, claimed_by = $4
         FROM chosen WHERE d.day = chosen.day AND d.id = chosen.id
-        RETURNING ${CLAIMED}, chosen.list, ${LAST_ATTEMPT}, d.expires_at AS "expiresAt"
+        RETURNING ${CLAIMED}, chosen.list, ${LAST_ATTEMPT}, d.expires_at
       )
       SELECT claimed.*, last.endpoint_id AS last_endpoint
       FROM (SELECT coalesce(max(endpoint_id), '') AS endpoint_id FROM waiting WHERE list = cardinality($1::text[])) last
@@ -233,14 +232,14 @@ export async function claimLetters(
     values: [carriers, listMax, now, worker, diedBefore, afterEndpoint, recentEndpoints],
   });
   return {
-    claimed: rows.flatMap(({ last_endpoint: _last, deliveryId, ...row }) =>
-      deliveryId === null ? [] : [{ deliveryId, ...row }],
+    claimed: rows.flatMap(({ last_endpoint: _last, delivery_id, ...row }) =>
+      delivery_id === null ? [] : [{ delivery_id, ...row }],
     ),
     nextEndpoint: rows[0]?.last_endpoint ?? "",
   };
 }
 
 interface ClaimedRow {
-  readonly deliveryId: string | null;
+  readonly delivery_id: string | null;
   readonly last_endpoint: string;
 }

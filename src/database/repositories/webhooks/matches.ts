@@ -1,5 +1,6 @@
 /** Which endpoints take a tenant's events of a type, and whether what is known of them is current (decision 28). */
 import type { Queryable } from "#database/pool.ts";
+import type { Row } from "#database/rows.ts";
 import { raw, type Statement, sql } from "#database/sql.ts";
 
 export interface TenantAndType {
@@ -8,15 +9,13 @@ export interface TenantAndType {
 }
 
 export interface MatchingEndpoint {
-  readonly endpointId: string;
+  readonly endpoint_id: string;
   readonly state: "ACTIVE" | "DISABLED";
 }
 
 /** The schema and the endpoints for events of one type of one tenant. */
-export interface MatchedType extends TenantAndType {
-  /** Digest of the schema that `data` must match; null if the type has none. */
-  readonly schemaDigest: string | null;
-  readonly deprecatedAt: Date | null;
+export interface MatchedType extends Row<"event_types", "tenant_id" | "schema_digest" | "deprecated_at"> {
+  readonly type: string;
   readonly endpoints: MatchingEndpoint[];
   /** The sum of the hashes of {@link listFilters}; null if every endpoint accepts every event of the type. */
   readonly filters: string | null;
@@ -78,16 +77,16 @@ function fingerprints(wanted: "w" | "changed", lists = "", joined = ""): Stateme
       LEFT JOIN lists a ON a.tenant_id = c.tenant_id AND a.event_types = '{*}')`);
 }
 
-/** Returns the columns of pairs, for `unnest`. */
-function columnsOf(pairs: readonly TenantAndType[]): Statement {
-  return sql`${pairs.map((pair) => pair.tenantId)}::text[], ${pairs.map((pair) => pair.type)}::text[]`;
+/** Returns the columns of tenants and types, for `unnest`. */
+function columnsOf(tenantIds: readonly string[], types: readonly { readonly type: string }[]): Statement {
+  return sql`${tenantIds}::text[], ${types.map(({ type }) => type)}::text[]`;
 }
 
 /** Reads a list of {@link ENDPOINT_LIST}. */
 function readEndpoints(list: string): MatchingEndpoint[] {
   return (list === "" ? [] : list.split(",")).map((text) => {
     const active = !text.endsWith("!");
-    return { endpointId: active ? text : text.slice(0, -1), state: active ? "ACTIVE" : "DISABLED" };
+    return { endpoint_id: active ? text : text.slice(0, -1), state: active ? "ACTIVE" : "DISABLED" };
   });
 }
 
@@ -99,18 +98,19 @@ export async function matchEndpoints(
   db: Queryable,
   wanted: readonly TenantAndType[],
 ): Promise<MatchedType[]> {
+  const tenantIds = wanted.map(({ tenantId }) => tenantId);
   const { rows } = await db.query<Omit<MatchedType, "endpoints"> & { readonly endpoints: string }>({
     name: "match-endpoints",
-    ...sql`WITH ${versionsOf("tenant_id, type", sql`unnest(${columnsOf(wanted)})`)},
+    ...sql`WITH ${versionsOf("tenant_id, type", sql`unnest(${columnsOf(tenantIds, wanted)})`)},
       ${fingerprints("w", `, ${ENDPOINT_LIST} AS endpoints`, ", string_agg(l.endpoints, ',') AS endpoints")}
-      SELECT tenant_id AS "tenantId", type, schema_digest AS "schemaDigest", deprecated_at AS "deprecatedAt",
+      SELECT tenant_id, type, schema_digest, deprecated_at,
         filters::text, version, current AS fingerprint, endpoints FROM f JOIN versions USING (tenant_id)`,
   });
   return rows.map((row) => ({ ...row, endpoints: readEndpoints(row.endpoints) }));
 }
 
 export interface EndpointFilter {
-  readonly endpointId: string;
+  readonly endpoint_id: string;
   /** JSON text. */
   readonly filter: string;
   /** Of both, as a number. */
@@ -124,7 +124,7 @@ export async function listFilters(
 ): Promise<EndpointFilter[]> {
   const { rows } = await db.query<EndpointFilter>({
     name: "list-filters",
-    text: `SELECT e.id AS "endpointId", e.filter, ${FILTER_HASH}::text AS hash FROM endpoints e
+    text: `SELECT e.id AS endpoint_id, e.filter, ${FILTER_HASH}::text AS hash FROM endpoints e
       WHERE e.tenant_id = $1 AND e.filter IS NOT NULL AND ${takes("ARRAY[$2::text]")}`,
     values: [tenantId, type],
   });
@@ -132,14 +132,15 @@ export async function listFilters(
 }
 
 /** What an event's deliveries were made from. */
-export type Expected = Pick<MatchedType, "tenantId" | "type" | "fingerprint" | "version">;
+export type Expected = Pick<MatchedType, "tenant_id" | "type" | "fingerprint" | "version">;
 
 /**
  * Names `outdated`: the tenants and types whose match is no longer the expected one. Where the tenant's version is current,
  * so is the match, and no endpoint is read.
  */
 export function outdatedStatement(expected: readonly Expected[]): Statement {
-  const given = sql`unnest(${columnsOf(expected)}, ${expected.map((pair) => pair.fingerprint)}::text[],
+  const tenantIds = expected.map((pair) => pair.tenant_id);
+  const given = sql`unnest(${columnsOf(tenantIds, expected)}, ${expected.map((pair) => pair.fingerprint)}::text[],
     ${expected.map((pair) => pair.version)}::text[])`;
   return sql`${versionsOf("tenant_id, type, fingerprint, version", given)},
     changed AS MATERIALIZED (SELECT w.tenant_id, w.type, w.fingerprint FROM w

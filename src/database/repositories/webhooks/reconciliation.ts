@@ -6,14 +6,14 @@ import { WAITING } from "./claims.ts";
 import { WAITING_RETRY } from "./list-claims.ts";
 
 export interface OverdueDelivery {
-  readonly deliveryId: string;
+  readonly delivery_id: string;
   readonly carrier: string;
   readonly epoch: number;
   readonly state: "QUEUED" | "RETRYING";
   /** Whether its endpoint is slow, so that the delivery may be in the endpoint's queue. */
   readonly slow: boolean;
   /** When its carrier got it. */
-  readonly claimedAt: Date | null;
+  readonly claimed_at: Date | null;
 }
 
 export interface OverdueQuery {
@@ -32,8 +32,8 @@ export async function findOverdue(
 ): Promise<OverdueDelivery[]> {
   const { rows } = await db.query<OverdueDelivery>({
     name: "find-overdue",
-    text: `SELECT d.id AS "deliveryId", d.carrier, d.epoch, d.state, h.endpoint_id IS NOT NULL AS slow,
-          d.claimed_at AS "claimedAt" FROM (
+    text: `SELECT d.id AS delivery_id, d.carrier, d.epoch, d.state, h.endpoint_id IS NOT NULL AS slow,
+          d.claimed_at FROM (
         (SELECT id, carrier, epoch, state, endpoint_id, claimed_at FROM deliveries
           WHERE carrier IS NOT NULL AND state = 'RETRYING' AND next_attempt_at < $1 AND tenant_id NOT IN ${HELD_TENANTS}
             AND (claimed_at IS NULL OR claimed_at < $4)
@@ -58,7 +58,7 @@ export async function findOverdue(
  */
 export async function takeFromCarrier(
   db: Queryable,
-  deliveries: readonly Pick<OverdueDelivery, "deliveryId" | "carrier" | "epoch">[],
+  deliveries: readonly Pick<OverdueDelivery, "delivery_id" | "carrier" | "epoch">[],
 ): Promise<number> {
   const { rowCount } = await db.query({
     name: "take-from-carrier",
@@ -67,8 +67,8 @@ export async function takeFromCarrier(
       WHERE d.day = m.day AND d.id = m.id AND d.carrier = m.carrier AND d.epoch = m.epoch
         AND d.state IN ('QUEUED', 'RETRYING', 'DEAD_LETTERED')`,
     values: [
-      deliveries.map((delivery) => idDay(delivery.deliveryId)),
-      deliveries.map((delivery) => delivery.deliveryId),
+      deliveries.map((delivery) => idDay(delivery.delivery_id)),
+      deliveries.map((delivery) => delivery.delivery_id),
       deliveries.map((delivery) => delivery.carrier),
       deliveries.map((delivery) => delivery.epoch),
     ],
@@ -130,19 +130,19 @@ export async function lettersOfCarriers(
 }
 
 export interface LetterOfCarrier {
-  readonly deliveryId: string;
+  readonly delivery_id: string;
   readonly epoch: number;
-  readonly diedAt: Date;
+  readonly dead_lettered_at: Date;
   /** Null if no worker has claimed it that still runs. */
-  readonly claimedAt: Date | null;
+  readonly claimed_at: Date | null;
 }
 
 /** Returns the dead letters of a carrier. */
 export async function findLettersOf(db: Queryable, carrier: string): Promise<LetterOfCarrier[]> {
   const { rows } = await db.query<LetterOfCarrier>({
     name: "find-letters-of-carrier",
-    text: `SELECT d.id AS "deliveryId", d.epoch, d.dead_lettered_at AS "diedAt",
-        CASE WHEN w.id IS NOT NULL THEN d.claimed_at END AS "claimedAt"
+    text: `SELECT d.id AS delivery_id, d.epoch, d.dead_lettered_at,
+        CASE WHEN w.id IS NOT NULL THEN d.claimed_at END AS claimed_at
       FROM deliveries d LEFT JOIN workers w ON w.id = d.claimed_by
       WHERE d.state = 'DEAD_LETTERED' AND d.carrier = $1 ORDER BY d.id`,
     values: [carrier],

@@ -14,7 +14,7 @@ function create(): BusyTenants {
 
 /** Begins attempts. Returns the function that ends them. */
 function begin(tenants: BusyTenants, tenantId: string, count: number): () => void {
-  return tenants.begin(Array.from({ length: count }, () => ({ tenantId })));
+  return tenants.begin(Array.from({ length: count }, () => ({ tenant_id: tenantId })));
 }
 
 beforeEach(() => {

@@ -395,7 +395,7 @@ export class Simulation {
   /** First attempts begin, and end after a while. */
   #begin(tenants: readonly string[]): void {
     this.#underWay += tenants.length;
-    const ended = this.#busy.begin(tenants.map((tenantId) => ({ tenantId })));
+    const ended = this.#busy.begin(tenants.map((id) => ({ tenant_id: id })));
     const busy = this.#busy.ids;
     for (const each of busy.length === 0 ? [] : this.outbox.values()) {
       each.besideMs = busy.includes(each.tenant) ? undefined : each.besideMs;

@@ -30,8 +30,8 @@ const REFUSED = Object.assign(new Error("refused"), { cause: { code: 7 } });
 
 interface Stored {
   readonly id: string;
-  readonly tenantId: string;
-  readonly endpointId: string;
+  readonly tenant_id: string;
+  readonly endpoint_id: string;
   readonly storedAtMs: number;
   carrier: string | undefined;
   epoch: number;
@@ -73,8 +73,8 @@ class Model {
     const { now } = this.time;
     const stored: Stored = {
       id: newId("delivery", now, (size) => Buffer.from(Array.from({ length: size }, () => this.below(256)))),
-      tenantId: `ten_${this.below(4)}`,
-      endpointId: this.random() < 0.2 ? "ep_slow" : `ep_${this.below(6)}`,
+      tenant_id: `ten_${this.below(4)}`,
+      endpoint_id: this.random() < 0.2 ? "ep_slow" : `ep_${this.below(6)}`,
       storedAtMs: now,
       carrier: undefined,
       epoch: 1,
@@ -104,7 +104,7 @@ class Model {
     run: async ({ carrier, members }: { readonly carrier: string; readonly members: readonly Claimed[] }) => {
       this.firstUnderWay += members.length;
       this.#sending.set(carrier, (this.#sending.get(carrier) ?? 0) + 1);
-      for (const { deliveryId, epoch } of members) {
+      for (const { delivery_id: deliveryId, epoch } of members) {
         const attempt = `${deliveryId} ${epoch}`;
         this.#require(!this.#sent.has(attempt), `${attempt} is sent again`);
         this.#sent.add(attempt);
@@ -127,7 +127,7 @@ class Model {
       void (await this.#start(carrier, members)),
     unknownTo: async (carrier: string, members: readonly Claimed[]) =>
       await this.#remotely(50, () =>
-        members.filter(({ deliveryId }) => this.workflows.get(carrier)?.has(deliveryId) !== true),
+        members.filter((member) => this.workflows.get(carrier)?.has(member.delivery_id) !== true),
       ),
   };
 
@@ -144,7 +144,7 @@ class Model {
       return await this.#remotely(this.random() < this.faults ? 5_000 : 40, () => {
         const isFirst = !this.workflows.has(carrier);
         if (isFirst) {
-          this.workflows.set(carrier, new Set(members.map(({ deliveryId }) => deliveryId)));
+          this.workflows.set(carrier, new Set(members.map((member) => member.delivery_id)));
         }
         return isFirst;
       });
@@ -173,7 +173,7 @@ class Model {
   }
 
   #rowOf({ id, ...stored }: Stored): object {
-    return { ...stored, deliveryId: id, tenants: 1, last_tenant: "", more: false, whole: false };
+    return { ...stored, delivery_id: id, tenants: 1, last_tenant: "", more: false, whole: false };
   }
 
   #claim(found: readonly Stored[], carrier: string): object[] {
@@ -199,7 +199,7 @@ class Model {
     "claim-first": (values) => {
       const [slow, atLeast, after, limit, busy] = [values[4], values[5], values[6], values[7], values[8]];
       const waiting = this.#waiting(
-        ({ tenantId, endpointId }) =>
+        ({ tenant_id: tenantId, endpoint_id: endpointId }) =>
           !(slow as string[]).includes(endpointId) &&
           !(busy as string[]).includes(tenantId) &&
           tenantId > String(after),
@@ -213,13 +213,13 @@ class Model {
       return {
         rows: this.#claimFirst(
           values,
-          this.#waiting(({ id, endpointId }) => ids.includes(id) && !slow.includes(endpointId)),
+          this.#waiting(({ id, endpoint_id: endpointId }) => ids.includes(id) && !slow.includes(endpointId)),
         ),
       };
     },
     "claim-for-endpoints": (values) => {
       const [carriers, most, endpoints] = values as [string[], number, string[]];
-      const waiting = this.#waiting(({ endpointId }) => endpoints.includes(endpointId));
+      const waiting = this.#waiting((one) => endpoints.includes(one.endpoint_id));
       const rows = carriers.flatMap((carrier, index) =>
         this.#claim(waiting.slice(index * most, (index + 1) * most), carrier).map((row) => ({
           ...row,
@@ -244,7 +244,7 @@ class Model {
       const membersOf = (carrier: string): object[] => {
         const members = [...this.deliveries.values()].filter((stored) => stored.carrier === carrier);
         return members.length === 0
-          ? [{ carrier, deliveryId: null }]
+          ? [{ carrier, delivery_id: null }]
           : members.map((stored) => this.#rowOf(stored));
       };
       return { rows: lists.flatMap(([carrier]) => membersOf(carrier)) };
@@ -302,7 +302,7 @@ async function publish(model: Model, dispatcher: Dispatcher, ms: number): Promis
   while (time.now < end) {
     const stored = Array.from({ length: model.below(6) }, () => model.publish());
     if (stored.length > 0 && model.random() < 0.8) {
-      const tenants = new Set(stored.map(({ tenantId }) => tenantId));
+      const tenants = new Set(stored.map((one) => one.tenant_id));
       const names = model.random() < 0.5 ? [...tenants, ...stored.map(({ id }) => id)] : [];
       dispatcher.notified([stored.length, model.below(10), ...names].join(" "));
     }
@@ -327,7 +327,7 @@ test("without faults, each delivery is sent once, within its bound, and carried 
     await model.time.advance(CARRIED_WITHIN_MS);
     expect(model.uncarried, `seed ${seed}`).toEqual([]);
     const late = [...model.deliveries.values()].filter(
-      ({ endpointId, storedAtMs, sentAtMs = Infinity }) =>
+      ({ endpoint_id: endpointId, storedAtMs, sentAtMs = Infinity }) =>
         endpointId !== "ep_slow" && sentAtMs - storedAtMs > SENT_WITHIN_MS,
     );
     expect(late, `seed ${seed}`).toEqual([]);

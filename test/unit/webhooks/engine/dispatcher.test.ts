@@ -87,9 +87,9 @@ async function startFull(): Promise<{ readonly dispatcher: Dispatcher; readonly 
 
 function claimedRow(_: unknown, index: number): object {
   return {
-    deliveryId: `dlv_${index}`,
-    tenantId: "ten_busy",
-    endpointId: "ep_1",
+    delivery_id: `dlv_${index}`,
+    tenant_id: "ten_busy",
+    endpoint_id: "ep_1",
     carrier: "bat_1",
     epoch: 1,
     tenants: 1,
@@ -221,7 +221,7 @@ test("after the last of more tenants than one claim covers, the first ones have 
         const row = { ...claimedRow(undefined, 0), tenants: 64, last_tenant: "ten_64" };
         const rows = Array.from({ length: 64 }, (_, index) => ({
           ...row,
-          deliveryId: `dlv_${claims.length}_${index}`,
+          delivery_id: `dlv_${claims.length}_${index}`,
         }));
         return await Promise.resolve({ rows: values[6] === "" && claims.length < 6 ? rows : [] });
       },
@@ -338,8 +338,8 @@ describe("an offer of deliveries that are about to be inserted", () => {
         query: async ({ name, values }: { name: string; values: unknown[] }) => {
           if (name === "load-targets") {
             const rows = (values[0] as string[]).map((endpointId) => ({
-              endpointId,
-              heldAt: null,
+              endpoint_id: endpointId,
+              held_at: null,
               version: "1",
             }));
             return await Promise.resolve({ rows });

@@ -118,9 +118,9 @@ async function claim(
   await lists.claim(ids.length, async ({ carrier, alone }) => {
     written = alone && ids.length === 1 ? (ids[0] ?? "") : carrier;
     const claimed = ids.map((deliveryId): ClaimedFirst => ({
-      deliveryId,
-      tenantId: "ten_a",
-      endpointId,
+      delivery_id: deliveryId,
+      tenant_id: "ten_a",
+      endpoint_id: endpointId,
       carrier: written,
       epoch,
       loaded: undefined,
@@ -201,11 +201,8 @@ describe("a list of first attempts", () => {
     let end: () => void = () => undefined;
     const claiming = lists.claim(1, async (list) => {
       await new Promise<void>((resolve) => (end = resolve));
-      const deliveryId = "c";
-      const [tenantId, endpointId] = ["ten_a", "ep_a"];
-      return {
-        claimed: [{ deliveryId, tenantId, endpointId, carrier: list.carrier, epoch: 1, loaded: undefined }],
-      };
+      const ids = { delivery_id: "c", tenant_id: "ten_a", endpoint_id: "ep_a" };
+      return { claimed: [{ ...ids, carrier: list.carrier, epoch: 1, loaded: undefined }] };
     });
     await time.advance(3_000);
     expect(leaves(0)).toBe(true);
@@ -317,9 +314,9 @@ describe("while Temporal is unavailable", () => {
 describe("an insert that hands deliveries over", () => {
   const handed = (carriers: readonly string[], ids: readonly string[]): ClaimedFirst[] =>
     ids.map((deliveryId, index) => ({
-      deliveryId,
-      tenantId: "ten_a",
-      endpointId: "ep_a",
+      delivery_id: deliveryId,
+      tenant_id: "ten_a",
+      endpoint_id: "ep_a",
       carrier: carriers[index] ?? "",
       epoch: 1,
       loaded: undefined,

@@ -28,8 +28,8 @@ function makeLanes(silentSinceMs: () => number | undefined, batchMax = 64): Lane
           claims.push(time.now);
         }
         const rows = (endpoints ?? []).flatMap((endpointId) => [
-          { deliveryId: "dlv_1", endpointId, carrier, list: 1 },
-          { deliveryId: "dlv_2", endpointId, carrier, list: 1 },
+          { delivery_id: "dlv_1", endpoint_id: endpointId, carrier, list: 1 },
+          { delivery_id: "dlv_2", endpoint_id: endpointId, carrier, list: 1 },
         ]);
         return await Promise.resolve({ rows });
       },

@@ -45,13 +45,13 @@ test("members that wait for a slot return together, however many wait before the
 });
 
 const clock = { now: () => NOW_MS };
-const waiting = { state: "QUEUED", durationMs: null, error: null, nextAttemptAt: null } as const;
+const waiting = { state: "QUEUED", duration_ms: null, error: null, next_attempt_at: null } as const;
 const failed = {
   state: "RETRYING",
-  durationMs: 5,
+  duration_ms: 5,
   error: "status",
   status: 503,
-  nextAttemptAt: new Date(NOW_MS + 9),
+  next_attempt_at: new Date(NOW_MS + 9),
 } as const;
 
 test.each<readonly [string, Partial<LoadedDelivery> | undefined, unknown]>([
@@ -60,7 +60,7 @@ test.each<readonly [string, Partial<LoadedDelivery> | undefined, unknown]>([
   ["in mid-cycle is attempted", { ...waiting, state: "RETRYING" }, undefined],
   [
     "that this attempt delivered is delivered",
-    { ...waiting, state: "DELIVERED", durationMs: 5 },
+    { ...waiting, state: "DELIVERED", duration_ms: 5 },
     { kind: "delivered" },
   ],
   [

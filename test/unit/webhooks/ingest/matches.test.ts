@@ -22,13 +22,19 @@ function underTest(max = 10): { readonly matches: Matches; readonly asked: Asked
       await new Promise((resolve) => {
         const [tenantId = ""] = tenants;
         expect(new Set(tenants).size).toBe(1);
-        const rest = { schemaDigest: null, deprecatedAt: null, filters: null, fingerprint: "", version: "1" };
+        const rest = {
+          schema_digest: null,
+          deprecated_at: null,
+          filters: null,
+          fingerprint: "",
+          version: "1",
+        };
         asked.push({
           tenantId,
           types,
           answer: async (endpoints) => {
             resolve({
-              rows: types.map((type) => ({ tenantId, type, ...rest, endpoints: endpoints ?? "" })),
+              rows: types.map((type) => ({ tenant_id: tenantId, type, ...rest, endpoints: endpoints ?? "" })),
             });
             await nextTurn();
           },
@@ -46,8 +52,8 @@ test("reads only what is not known, and forgets no newer match than the one name
   await asked[0]?.answer("ep_1,ep_2!");
   const first = matches.known("a/t") as KnownMatch;
   expect(first.endpoints).toEqual([
-    { endpointId: "ep_1", state: "ACTIVE" },
-    { endpointId: "ep_2", state: "DISABLED" },
+    { endpoint_id: "ep_1", state: "ACTIVE" },
+    { endpoint_id: "ep_2", state: "DISABLED" },
   ]);
   await matches.read({ tenantId: "a", types: ["t", "u"] });
   expect(asked).toHaveLength(1);

@@ -10,7 +10,12 @@ const ROOM = 33_554_432;
 
 /** The members of a delivery that the room reads. */
 function delivery(endpointId: string, eventId: string, content: Buffer | null = null): LoadedDelivery {
-  return { endpointId, eventId, content, contentBytes: LARGE } as unknown as LoadedDelivery;
+  return {
+    endpoint_id: endpointId,
+    event_id: eventId,
+    content,
+    content_bytes: LARGE,
+  } as unknown as LoadedDelivery;
 }
 
 /** Sends that end when the test releases them. */
