@@ -20,6 +20,7 @@ import { createContentMemory } from "#webhooks/sending/content-memory.ts";
 import { AttemptService } from "#webhooks/engine/attempt-service.ts";
 import { type CarrierService, createCarrierService } from "#webhooks/engine/carrier-service.ts";
 import { createCarrierStarter } from "#webhooks/engine/carrier-starter.ts";
+import { createDeliveryFormats, type FormatOf } from "#webhooks/sending/delivery-format.ts";
 import { createDeliverySender } from "#webhooks/sending/delivery-sender.ts";
 import { Dispatcher } from "#webhooks/engine/dispatcher.ts";
 import { InFlightRequests } from "#webhooks/engine/in-flight-requests.ts";
@@ -72,6 +73,7 @@ interface Outbound {
   readonly access: ReceiverAccess;
   readonly signer: Signer;
   readonly openSecrets: OpenSecrets;
+  readonly formatOf: FormatOf;
 }
 
 function createHttp({ config, clock, log }: EngineOptions): HttpSender {
@@ -103,8 +105,11 @@ function createHttp({ config, clock, log }: EngineOptions): HttpSender {
 }
 
 function createOutbound(options: EngineOptions): Outbound {
-  const { config, keyring, pool, clock } = options;
+  const { keyring, pool, clock, setKeys } = options;
+  const { headerBrand, publicUrl: issuer } = options.config;
   const http = createHttp(options);
+  const signer = createSigner({ headerBrand, docsUrl: `${issuer}/docs`, clock });
+  const openSecrets = createSecretOpener(keyring, clock);
   return {
     http,
     access: createReceiverAccess({
@@ -115,8 +120,9 @@ function createOutbound(options: EngineOptions): Outbound {
       open: async ({ data_key: dataKey, tenant_id: tenantId }, aad, sealed) =>
         (await keyring.openForTenant(dataKey, tenantId, aad, sealed)).toString("utf8"),
     }),
-    signer: createSigner({ headerBrand: config.headerBrand, docsUrl: `${config.publicUrl}/docs`, clock }),
-    openSecrets: createSecretOpener(keyring, clock),
+    signer,
+    openSecrets,
+    formatOf: createDeliveryFormats({ signer, openSecrets, setKeys, issuer, clock, randomBytes }),
   };
 }
 
@@ -128,12 +134,8 @@ function createAttempts(
   const { worker, config, pool, keyring, clock, log } = options;
   const { deadLetterMs } = config;
   const recorder = createRecorder({ pool, timers: machineTimers, log });
-  const sender = createDeliverySender({
-    ...outbound,
-    clock,
-    setKeys: options.setKeys,
-    openContent: createDeliveryOpener(keyring, createRandomPool()),
-  });
+  const openContent = createDeliveryOpener(keyring, createRandomPool());
+  const sender = createDeliverySender({ ...outbound, openContent });
   return new AttemptService({
     worker,
     pool,
@@ -177,8 +179,6 @@ export function createEngine(options: EngineOptions, onQueued: () => void): Engi
     carriers: createCarrierService({ pool, clock, randomBytes, log, onQueued }),
     challenge: createChallenge({
       ...outbound,
-      setKeys: options.setKeys,
-      issuer: config.publicUrl,
       pool,
       clock,
       randomBytes,

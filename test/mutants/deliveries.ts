@@ -38,9 +38,9 @@ export const DELIVERIES: readonly Mutant[] = [
   {
     name: "ping-accepted-with-204",
     breaks: "An endpoint acknowledges the challenge with 200 (contract 3)",
-    file: "src/webhooks/endpoints/challenge.ts",
-    find: "if (result.status === 200) {",
-    replace: "if (result.error === null) {",
+    file: "src/webhooks/sending/delivery-format.ts",
+    find: "acknowledges: (status) => status === 200,",
+    replace: "acknowledges: (status) => status === 200 || status === 204,",
     caughtBy: "test/promises/registration.test.ts",
   },
   {

@@ -4,6 +4,7 @@
  */
 import type { Row } from "#database/rows.ts";
 import type { RotationTimes } from "#domain/endpoint-secrets.ts";
+import { REQUEST_COLUMNS } from "./endpoints/endpoints.ts";
 
 export interface StoredSecret {
   readonly version: number;
@@ -33,7 +34,7 @@ export interface SecretColumns {
 }
 
 /** The columns of the versions joined by {@link joinSecrets}. */
-export const SECRET_COLUMNS = `s.secret, s.version AS secret_version, s.signing_key, b.secret AS beside_secret, b.version AS beside_version,
+const SECRET_COLUMNS = `s.secret, s.version AS secret_version, s.signing_key, b.secret AS beside_secret, b.version AS beside_version,
         b.signing_key AS beside_key, b.state AS beside_state, b.current_at, b.overlap_ends_at`;
 
 /** Joins an endpoint's current secret, and the other one during a rotation, from an index that is nearly empty. */
@@ -67,18 +68,27 @@ function besideSecret(row: SecretColumns): StoredSecrets["besideSecret"] {
   };
 }
 
+const OF_ENDPOINT = ["url", "metadata", ...REQUEST_COLUMNS] as const;
+
 /** The data for a request to an endpoint. The tenant's data key is empty once it is erased. */
 interface TargetRow
   extends
-    Row<"endpoints", "tenant_id" | "url" | "metadata" | "request_version" | "ssf_stream">,
-    Row<"tenants", "data_key" | "held_at"> {}
+    Row<"endpoints", "tenant_id" | (typeof OF_ENDPOINT)[number]>,
+    Row<"tenants", "data_key" | "held_at"> {
+  readonly endpoint_id: string;
+}
 
 export interface EndpointTarget extends TargetRow, StoredSecrets {}
 
 export interface TargetColumns extends TargetRow, SecretColumns {}
 
+/** Returns the columns of an {@link EndpointTarget} without its ids: of an endpoint, its secrets and its tenant `t`. */
+export function requestColumns(endpoint: string): string {
+  return `${OF_ENDPOINT.map((name) => `${endpoint}.${name}`).join(", ")}, ${SECRET_COLUMNS}, t.data_key, t.held_at`;
+}
+
 /** The columns of {@link TARGET_FROM}. */
-export const TARGET_COLUMNS = `e.tenant_id, e.url, e.metadata, e.request_version, e.ssf_stream, ${SECRET_COLUMNS}, t.data_key, t.held_at`;
+export const TARGET_COLUMNS = `e.id AS endpoint_id, e.tenant_id, ${requestColumns("e")}`;
 
 export const TARGET_FROM = `endpoints e
       ${joinSecrets("e.id")}

@@ -8,23 +8,16 @@ import {
   takeHostPing,
 } from "#database/repositories/endpoints/endpoint-verifications.ts";
 import { transaction } from "#database/transaction.ts";
-import { buildEnvelope } from "../sending/envelope.ts";
-import type { HttpSender, SendRequest } from "../sending/http-sender.ts";
+import type { FormatOf } from "../sending/delivery-format.ts";
+import type { SendRequest } from "../sending/http-sender.ts";
 import type { ReceiverAccess } from "../sending/receiver-access.ts";
 import { type OwnEventServices, publishOwnEvent } from "../ingest/own-event.ts";
-import type { OpenSecrets } from "../sending/open-secrets.ts";
-import type { Signer } from "../sending/signer.ts";
-import { type SetKeys, signSet } from "../ssf/set.ts";
-import { STREAM_EVENTS } from "#domain/security-events.ts";
-import { newId } from "#domain/ids.ts";
 import { addressKey } from "#http/rate-limits/address-key.ts";
 
 export const PING_DEADLINE_MS = 5_000;
 const MINUTE_MS = 60_000;
-const CHALLENGE_BYTES = 32;
 /** Maximum number of addresses of one name that are counted; no others are connected to. */
 const ADDRESSES_MAX = 8;
-const PING_EVENT_TYPE = "ping";
 
 export interface Ping {
   readonly endpointId: string;
@@ -48,103 +41,24 @@ export interface Challenge {
 
 export interface ChallengeOptions extends OwnEventServices {
   readonly pool: Pool;
-  readonly http: HttpSender;
-  /** For endpoints with custom headers or authentication. */
   readonly access: ReceiverAccess;
-  readonly signer: Signer;
+  readonly formatOf: FormatOf;
   /** Maximum pings per minute to a name, and to an address; 0 for no limit. */
   readonly pingsPerHost: number;
-  readonly openSecrets: OpenSecrets;
-  /** Key of security event tokens. */
-  readonly setKeys: SetKeys;
-  /** Public URL, `iss` of those tokens. */
-  readonly issuer: string;
-}
-
-/** A ping's request, and the text that shows that its receiver has read it. */
-interface WrittenPing extends Pick<SendRequest, "body" | "headers"> {
-  readonly challenge: string;
-}
-
-/** Writes the ping of a stream: a verification event, without the `state` that only a receiver sets. */
-async function writeSet(
-  streamId: string,
-  { signer, setKeys, issuer, clock, randomBytes }: ChallengeOptions,
-): Promise<WrittenPing> {
-  const nowMs = clock.now();
-  const id = newId("securityEventToken", nowMs, randomBytes);
-  const claims = {
-    iss: issuer,
-    txn: id,
-    sub_id: { format: "opaque", id: streamId },
-    events: { [STREAM_EVENTS.verification]: {} },
-  };
-  const set = await signSet(setKeys, {
-    id,
-    streamId,
-    occurredAt: new Date(nowMs),
-    claimsJson: JSON.stringify(claims),
-  });
-  return { headers: signer.setHeaders(), body: Buffer.from(set), challenge: id };
-}
-
-async function writePing(
-  ping: Ping,
-  target: PingTarget,
-  { signer, openSecrets, clock, randomBytes }: ChallengeOptions,
-): Promise<WrittenPing> {
-  const nowMs = clock.now();
-  const challenge = Buffer.from(randomBytes(CHALLENGE_BYTES)).toString("base64url");
-  const timestampSeconds = Math.floor(nowMs / 1_000);
-  const eventId = newId("event", nowMs, randomBytes);
-  // Receivers may expect all members of a delivery. This id has no row.
-  const deliveryId = newId("delivery", nowMs, randomBytes);
-  const body = buildEnvelope({
-    eventId,
-    type: PING_EVENT_TYPE,
-    timestamp: new Date(nowMs).toISOString(),
-    sentAt: timestampSeconds,
-    attempt: ping.attempt,
-    endpointId: ping.endpointId,
-    deliveryId,
-    own: true,
-    metadataJson: target.metadata,
-    dataJson: JSON.stringify({ endpoint_id: ping.endpointId, challenge }),
-  });
-  const headers = signer.headers({
-    ...(await openSecrets({ ...target, endpoint_id: ping.endpointId })),
-    body,
-    eventId,
-    eventType: PING_EVENT_TYPE,
-    deliveryId,
-    attempt: ping.attempt,
-    timestampSeconds,
-  });
-  return { headers, body, challenge };
 }
 
 export function createChallenge(options: ChallengeOptions): Challenge {
-  const { pool, http, access, clock } = options;
+  const { pool, access, formatOf, clock } = options;
 
-  async function send(ping: Ping, target: PingTarget, admitAddresses: AdmitAddresses): Promise<PingEnd> {
-    const { ssf_stream: ssfStream } = target;
-    const { challenge, ...written } =
-      ssfStream === null ? await writePing(ping, target, options) : await writeSet(ssfStream, options);
+  async function send(target: PingTarget, attempt: number, admitAddresses: AdmitAddresses): Promise<PingEnd> {
+    const format = formatOf(target);
+    const { challenge, ...written } = await format.writePing(target, attempt);
     const request = { url: target.url, ...written, deadlineMs: PING_DEADLINE_MS, admitAddresses };
-    const { request_version } = target;
-    const result =
-      request_version === null
-        ? await http.send(request)
-        : await access.send(request, { ...target, endpoint_id: ping.endpointId, request_version });
+    const result = await access.send(request, target);
     const echoed = result.responseBody?.includes(challenge) === true;
-    if (result.status === 200) {
+    if (format.acknowledges(result.status)) {
       return { error: target.require_echo && !echoed ? "echo" : null, echoed };
     }
-    // RFC 8935 section 2.2: 202 accepts a token.
-    if (ssfStream !== null && result.status === 202) {
-      return { error: null, echoed };
-    }
-    // Only 200 acknowledges a ping (contract 3), not another 2xx.
     return { error: result.error ?? "status", echoed };
   }
 
@@ -157,7 +71,7 @@ export function createChallenge(options: ChallengeOptions): Challenge {
       const { error, echoed } = await sendWithinQuota(
         target.url,
         options,
-        async (admitAddresses) => await send(ping, target, admitAddresses),
+        async (admitAddresses) => await send(target, ping.attempt, admitAddresses),
       );
       const record = {
         id: ping.endpointId,

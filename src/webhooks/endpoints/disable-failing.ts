@@ -19,6 +19,7 @@ import { findStream } from "#database/repositories/webhooks/ssf-streams.ts";
 import { transaction } from "#database/transaction.ts";
 import type { EndpointFailures } from "../pacing/endpoint-failures.ts";
 import { type OwnEventServices, publishOwnEvent } from "../ingest/own-event.ts";
+import { streamOf } from "../sending/delivery-format.ts";
 import { publishStreamUpdated } from "../ssf/publish.ts";
 import { ENDPOINT_MOVES, mayMove } from "#domain/endpoint-state.ts";
 
@@ -136,20 +137,21 @@ async function disableGone(
 /** Disables the endpoint, and reports it to the tenant's other endpoints and the compliance log. Returns fields to log. */
 async function move(
   db: Queryable,
-  { tenant_id: tenantId, id, ssf_stream: ssfStream }: Endpoint,
+  endpoint: Endpoint,
   {
     name,
     details: further,
   }: { readonly name: "fail" | "gone"; readonly details: Readonly<Record<string, string>> },
   options: DisableOptions,
 ): Promise<object> {
-  const { clock } = options;
-  const now = new Date(clock.now());
+  const { tenant_id: tenantId, id } = endpoint;
+  const now = new Date(options.clock.now());
   await moveEndpoint(db, { tenantId, id, now }, name);
   const details = { reason: ENDPOINT_MOVES[name].to.disabled_reason, ...further };
   const data = JSON.stringify({ endpoint_id: id, ...details, disabled_at: now.toISOString() });
   await publishOwnEvent(db, { tenantId, type: "endpoint.disabled", data, except: id }, options);
-  const stream = ssfStream === null ? undefined : await findStream(db, tenantId, ssfStream);
+  const streamId = streamOf(endpoint);
+  const stream = streamId === null ? undefined : await findStream(db, tenantId, streamId);
   if (stream !== undefined) {
     // It waits as a dead letter until the receiver enables the stream again.
     const reason = `the endpoint is disabled: ${details.reason}`;

@@ -32,6 +32,7 @@ import { publishOwnEvent } from "../ingest/own-event.ts";
 import type { EndpointSettings } from "#domain/endpoint-settings.ts";
 import { found, SignetError, tooManyRequests } from "#domain/errors.ts";
 import type { RequestRules } from "../sending/authentication.ts";
+import { requireWebhooks } from "../sending/delivery-format.ts";
 import { type Registered, type Registration, registerEndpoint } from "./registration.ts";
 import { publishTestEvent, type TestEvent } from "./test-event.ts";
 import {
@@ -66,16 +67,6 @@ export interface EndpointServiceOptions {
   readonly randomBytes: RandomBytes;
   readonly deadLetterMs: number;
   readonly log: Logger;
-}
-
-/** @throws SignetError INVALID_STATE for the endpoint of a stream, which only the stream's own routes change */
-export function notOfStream(endpoint: Endpoint): Endpoint {
-  if (endpoint.ssf_stream !== null) {
-    throw new SignetError("INVALID_STATE", {
-      detail: `The endpoint belongs to the stream ${endpoint.ssf_stream}: change or delete the stream.`,
-    });
-  }
-  return endpoint;
 }
 
 export class EndpointService {
@@ -184,7 +175,7 @@ export class EndpointService {
     const { pool, keyring } = this.#options;
     const { settings: checked, secret } = checkSettings(change, this.#rules());
     const { endpoint, pings } = await tenantTransaction(pool, tenantId, async (db) => {
-      const current = notOfStream(found(await lockEndpoint(db, tenantId, id), "endpoint"));
+      const current = requireWebhooks(found(await lockEndpoint(db, tenantId, id), "endpoint"));
       const { settings, changed } = changeSettings(current, checked);
       if (changed.length === 0) {
         return { endpoint: current, pings: false };
@@ -282,7 +273,7 @@ export class EndpointService {
    */
   async sendTest(tenantId: string, id: string, event: TestEvent): Promise<Delivery> {
     const delivery = await tenantTransaction(this.#options.pool, tenantId, async (db) => {
-      const current = notOfStream(found(await lockEndpoint(db, tenantId, id), "endpoint"));
+      const current = requireWebhooks(found(await lockEndpoint(db, tenantId, id), "endpoint"));
       if (current.state !== "ACTIVE") {
         throw new SignetError("INVALID_STATE", {
           detail: `The endpoint is ${current.state}: only ACTIVE endpoints receive events.`,
@@ -303,7 +294,7 @@ export class EndpointService {
   ): Promise<Endpoint> {
     const { pool, clock } = this.#options;
     return await tenantTransaction(pool, tenantId, async (db) => {
-      const current = notOfStream(found(await lockEndpoint(db, tenantId, id), "endpoint"));
+      const current = requireWebhooks(found(await lockEndpoint(db, tenantId, id), "endpoint"));
       if (!mayMove(name, current)) {
         throw new SignetError("INVALID_STATE", { detail: `The endpoint is ${current.state}.` });
       }

@@ -8,6 +8,7 @@ import {
   findEndpoint,
   insertEndpoint,
   loadFirstSecret,
+  type NewEndpoint,
 } from "#database/repositories/endpoints/endpoints.ts";
 import { principalKey, takeIdempotencyKey, type TakenKey } from "#database/repositories/idempotency.ts";
 import type { EndpointSettings } from "#domain/endpoint-settings.ts";
@@ -44,10 +45,8 @@ interface RegistrationServices {
   readonly randomBytes: RandomBytes;
 }
 
-interface TenantRegistration extends EndpointSettings, Pick<Registration, "idempotency"> {
-  readonly tenantId: string;
-  /** The stream of security events that the endpoint is for. */
-  readonly ssfStream?: string;
+interface TenantRegistration
+  extends EndpointSettings, Pick<NewEndpoint, "tenantId" | "streamId">, Pick<Registration, "idempotency"> {
   /** The secret part of its authentication. */
   readonly authenticationSecret: string | null | undefined;
 }

@@ -14,7 +14,6 @@ import {
   type TakenGrade,
 } from "#database/repositories/endpoints/endpoint-grades.ts";
 import type { EndpointTarget } from "#database/repositories/stored-secrets.ts";
-import type { HttpSender } from "../sending/http-sender.ts";
 import type { OpenSecrets } from "../sending/open-secrets.ts";
 import type { ReceiverAccess } from "../sending/receiver-access.ts";
 import type { Signer } from "../sending/signer.ts";
@@ -30,7 +29,6 @@ const LEASE_RESERVE_MS = 40_000;
 export interface GradeRunnerOptions {
   /** Role signet_worker. */
   readonly pool: Pool;
-  readonly http: HttpSender;
   /** For endpoints with custom headers or authentication. */
   readonly access: ReceiverAccess;
   readonly signer: Signer;
@@ -140,20 +138,13 @@ export class GradeRunner {
     mayContinue: (made: number) => Promise<boolean>,
   ): Promise<unknown> {
     const { endpointId } = taken;
-    const { url, request_version } = target;
-    const { http, access, openSecrets, signer, headerBrand, clock, timers, randomBytes, limits } =
-      this.#options;
-    const endpoint = { ...target, endpoint_id: endpointId };
-    const secrets = await openSecrets(endpoint);
-    const send: HttpSender["send"] = async (request) =>
-      request_version === null
-        ? await http.send(request)
-        : await access.send(request, { ...endpoint, request_version });
+    const { access, openSecrets, signer, headerBrand, clock, timers, randomBytes, limits } = this.#options;
+    const secrets = await openSecrets(target);
     return await gradeReceiver(
-      url,
+      target.url,
       { gradeId: taken.id, endpointId, secrets },
       {
-        http: { send },
+        http: { send: (request) => access.send(request, target) },
         signer,
         headerBrand,
         clock,

@@ -13,7 +13,7 @@ import { findEndpoint, lockEndpoint } from "#database/repositories/endpoints/end
 import { tenantTransaction } from "#database/transaction.ts";
 import type { Clock } from "#domain/clock.ts";
 import { newId, type RandomBytes } from "#domain/ids.ts";
-import { notOfStream } from "../endpoints/endpoint-service.ts";
+import { requireWebhooks } from "../sending/delivery-format.ts";
 import { found, noSuch, SignetError, tooManyRequests } from "#domain/errors.ts";
 
 /** Per endpoint. */
@@ -44,7 +44,7 @@ export class GradeService {
     const { pool, clock, randomBytes } = this.#options;
     const place = { tenantId, endpointId };
     return await tenantTransaction(pool, tenantId, async (db) => {
-      const endpoint = notOfStream(found(await lockEndpoint(db, tenantId, endpointId), "endpoint"));
+      const endpoint = requireWebhooks(found(await lockEndpoint(db, tenantId, endpointId), "endpoint"));
       if (endpoint.state !== "ACTIVE") {
         throw new SignetError("INVALID_STATE", {
           detail: `The endpoint is ${endpoint.state}: only ACTIVE endpoints can be graded.`,

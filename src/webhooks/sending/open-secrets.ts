@@ -1,18 +1,14 @@
 /** Decrypts the secrets of an endpoint that sign now. */
 import type { Keyring } from "#crypto/keyring.ts";
-import type { StoredSecret, StoredSecrets } from "#database/repositories/stored-secrets.ts";
+import type { EndpointTarget, StoredSecret, StoredSecrets } from "#database/repositories/stored-secrets.ts";
 import type { Clock } from "#domain/clock.ts";
 import { signingVersions } from "#domain/endpoint-secrets.ts";
 import { secretAad, signingKeyAad } from "#crypto/endpoint-secret.ts";
 import type { EndpointSecrets } from "./signer.ts";
 
-export interface SecretsOfEndpoint extends StoredSecrets {
-  readonly tenant_id: string;
-  readonly endpoint_id: string;
-  readonly data_key: string;
-  /** Since when the tenant is held and its secrets do not change. */
-  readonly held_at: Date | null;
-}
+/** The tenant's secrets do not change while it is held. */
+export type SecretsOfEndpoint = StoredSecrets &
+  Pick<EndpointTarget, "tenant_id" | "endpoint_id" | "data_key" | "held_at">;
 
 export type OpenSecrets = (secrets: SecretsOfEndpoint) => Promise<EndpointSecrets>;
 

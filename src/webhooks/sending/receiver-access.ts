@@ -3,6 +3,7 @@
  * version replaces the old one.
  */
 import type { StoredRequestSettings } from "#database/repositories/endpoints/endpoint-authentications.ts";
+import type { EndpointTarget } from "#database/repositories/stored-secrets.ts";
 import { putBounded } from "#domain/bounded-map.ts";
 import type { Clock, Timers } from "#domain/clock.ts";
 import { type Authentication, authenticationAad } from "./authentication.ts";
@@ -10,16 +11,13 @@ import { type AccessTokens, createAccessTokens } from "./access-tokens.ts";
 import { NoAnswerError, within } from "#runtime/within.ts";
 import type { ClientIdentity, HttpSender, SendRequest, SendResult } from "./http-sender.ts";
 
-/** Endpoint of a request. */
-export interface ReceiverEndpoint {
-  readonly endpoint_id: string;
-  readonly tenant_id: string;
-  readonly data_key: string;
-  /** Version as it was loaded. A newer cached version is preferred. */
-  readonly request_version: number;
-}
+/** Endpoint of a request. A newer cached version than the one that was loaded is preferred. */
+export type ReceiverEndpoint = Pick<
+  EndpointTarget,
+  "endpoint_id" | "tenant_id" | "data_key" | "request_version"
+>;
 
-/** Sends with the endpoint's settings. */
+/** Sends with the endpoint's settings, if it has any. */
 export interface ReceiverAccess {
   /**
    * Sends within the request's single deadline. If the receiver rejects a cached access token with 401, the token is
@@ -113,7 +111,8 @@ export function createReceiverAccess(options: ReceiverAccessOptions): ReceiverAc
   }
 
   function settingsOf(endpoint: ReceiverEndpoint): Promise<Settings> {
-    const { endpoint_id: id, request_version: version } = endpoint;
+    const { endpoint_id: id } = endpoint;
+    const version = endpoint.request_version ?? 0;
     const known = remembered.get(id);
     if (known !== undefined && known.version >= version) {
       return known.settings;
@@ -133,18 +132,21 @@ export function createReceiverAccess(options: ReceiverAccessOptions): ReceiverAc
     return entry.settings;
   }
 
+  async function sendWithSettings(request: SendRequest, endpoint: ReceiverEndpoint): Promise<SendResult> {
+    const startedAt = clock.now();
+    const { headers, identity, tokens } = await settingsOf(endpoint);
+    const base = {
+      ...request,
+      // Our headers come last, so that no setting replaces them.
+      headers: { ...headers, ...request.headers },
+      ...(identity === null ? undefined : { identity }),
+    };
+    return tokens === null ? await http.send(base) : await sendWithToken(options, base, tokens, startedAt);
+  }
+
   return {
-    async send(request, endpoint) {
-      const startedAt = clock.now();
-      const { headers, identity, tokens } = await settingsOf(endpoint);
-      const base = {
-        ...request,
-        // Our headers come last, so that no setting replaces them.
-        headers: { ...headers, ...request.headers },
-        ...(identity === null ? undefined : { identity }),
-      };
-      return tokens === null ? await http.send(base) : await sendWithToken(options, base, tokens, startedAt);
-    },
+    send: (request, endpoint) =>
+      endpoint.request_version === null ? http.send(request) : sendWithSettings(request, endpoint),
   };
 }
 

@@ -298,7 +298,7 @@ export class StreamService {
       description: `Stream ${id}`,
       authenticationSecret: secret,
       tenantId,
-      ssfStream: id,
+      streamId: id,
       idempotency: null,
     };
     return (await registerEndpoint(db, registration, this.#options)).endpoint;

@@ -14,14 +14,19 @@ import { raw, sql, type Statement } from "#database/sql.ts";
 import { HELD_TENANTS } from "../tenants.ts";
 import { unlessHeld } from "./unless-held.ts";
 
-/** Columns that a tenant does not set. */
-const STATE_COLUMNS = [
-  "id",
-  "tenant_id",
+/** Columns that decide how requests are made. */
+export const REQUEST_COLUMNS = [
   // Number of changes of headers and authentication; null while neither is set.
   "request_version",
   // The stream of security events whose tokens it gets, instead of webhooks; null for other endpoints.
   "ssf_stream",
+] as const;
+
+/** Columns that a tenant does not set. */
+const STATE_COLUMNS = [
+  "id",
+  "tenant_id",
+  ...REQUEST_COLUMNS,
   "state",
   "disabled_reason",
   "generation",
@@ -79,15 +84,15 @@ export const ENDPOINT_COLUMNS = raw(
 );
 
 export interface NewEndpoint extends EndpointSettings, EndpointAt {
-  /** Null by default. */
-  readonly ssfStream?: string | null;
+  /** The stream of security events that the endpoint is for. */
+  readonly streamId?: string;
   readonly sealedSecret: string;
   readonly secretFingerprint: string;
 }
 
 /** Inserts an unverified endpoint with its first secret. Must run inside a tenant transaction. */
 export async function insertEndpoint(db: Queryable, endpoint: NewEndpoint): Promise<Endpoint> {
-  const { id, tenantId, now, headers, authentication, ssfStream = null } = endpoint;
+  const { id, tenantId, now, headers, authentication, streamId = null } = endpoint;
   const values = ENDPOINT_SETTINGS.map(({ key }) => sql`${endpoint[key]}`).reduce(
     (list, value) => sql`${list}, ${value}`,
   );
@@ -95,7 +100,7 @@ export async function insertEndpoint(db: Queryable, endpoint: NewEndpoint): Prom
     name: "insert-endpoint",
     ...sql`INSERT INTO endpoints (id, tenant_id, ssf_stream, request_version, state, verification_state,
         verification_requested_at, created_at, updated_at, ${SETTING_COLUMNS})
-      VALUES (${id}, ${tenantId}, ${ssfStream}, CASE WHEN coalesce(${headers}::text, ${authentication}::text) IS NOT NULL THEN 1 END,
+      VALUES (${id}, ${tenantId}, ${streamId}, CASE WHEN coalesce(${headers}::text, ${authentication}::text) IS NOT NULL THEN 1 END,
         'PENDING', 'WANTED', ${now}, ${now}, ${now}, ${values}) RETURNING ${ENDPOINT_COLUMNS}`,
   });
   await insertFirstSecret(db, endpoint);

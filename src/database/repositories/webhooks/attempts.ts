@@ -10,7 +10,7 @@ import type { StoredContent } from "./events.ts";
 import {
   type EndpointTarget,
   joinSecrets,
-  SECRET_COLUMNS,
+  requestColumns,
   type SecretColumns,
   type StoredSecrets,
   withSecrets,
@@ -29,7 +29,7 @@ export interface LoadedDelivery
   extends
     StoredContent,
     EndpointTarget,
-    Row<"deliveries", "cycle" | "next_attempt_at" | "event_id" | "event_type" | "endpoint_id" | "claimed_by">,
+    Row<"deliveries", "cycle" | "next_attempt_at" | "event_id" | "event_type" | "claimed_by">,
     Row<"events", "occurred_at" | "source_id">,
     Row<"endpoints", "disabled_reason" | "rate_limit">,
     Row<"attempts", "lease_until" | "duration_ms" | "status"> {
@@ -54,10 +54,10 @@ export const SMALL_CONTENT_BYTES = 16_384;
 export type LoadedColumns = Omit<LoadedDelivery, keyof StoredSecrets> & SecretColumns;
 
 /** The columns of a {@link LoadedDelivery} that its endpoint `p`, tenant `t` and secrets decide. */
-export const TARGET_COLUMNS = `p.state AS endpoint_state, p.url, p.metadata, p.request_version, p.ssf_stream, p.rate_limit, p.disabled_reason,
+export const TARGET_COLUMNS = `p.state AS endpoint_state, p.rate_limit, p.disabled_reason,
         CASE WHEN p.state = 'PENDING' AND p.verification_state <> 'EXHAUSTED' THEN p.verification_requested_at END
           AS verifying_since,
-        ${SECRET_COLUMNS}, t.data_key, t.held_at`;
+        ${requestColumns("p")}`;
 
 /**
  * Returns the columns of a {@link LoadedDelivery}: of the delivery `d`, its event `e`, endpoint `p`, tenant `t`, secrets

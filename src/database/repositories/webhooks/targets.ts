@@ -14,10 +14,7 @@ import { targetVersion } from "./handed-deliveries.ts";
 export interface Target
   extends
     EndpointTarget,
-    Pick<
-      LoadedDelivery,
-      "endpoint_id" | "endpoint_state" | "disabled_reason" | "verifying_since" | "rate_limit"
-    > {
+    Pick<LoadedDelivery, "endpoint_state" | "disabled_reason" | "verifying_since" | "rate_limit"> {
   /** As in {@link targetVersion}. */
   readonly version: string;
 }
