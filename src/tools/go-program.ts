@@ -1,9 +1,9 @@
 /** Programs from Go modules, for the chart and its tests: as installed, or built once with Go. */
 import { execFile } from "node:child_process";
 import { access, mkdir } from "node:fs/promises";
-import { homedir } from "node:os";
 import { delimiter, join } from "node:path";
 import { promisify } from "node:util";
+import { homeDirectory } from "#config/home-directory.ts";
 
 export const run = promisify(execFile);
 /** Helm's sources are 100 MB with what they need. */
@@ -27,7 +27,7 @@ async function exists(path: string): Promise<boolean> {
 export async function goProgram(source: string): Promise<string> {
   const [path = "", version = ""] = source.split("@");
   const name = path.slice(path.lastIndexOf("/") + 1);
-  const cache = join(process.env["SIGNET_CACHE"] ?? join(homedir(), ".cache", "signet"), "go", version);
+  const cache = join(process.env["SIGNET_CACHE"] ?? join(homeDirectory(), ".cache", "signet"), "go", version);
   const directories = [...(process.env["PATH"] ?? "").split(delimiter), cache];
   for (const directory of directories) {
     if (await exists(join(directory, name))) {
