@@ -27,7 +27,7 @@ import { registerEventPages } from "./pages/events.ts";
 import { registerHomePage } from "./pages/home.ts";
 import { registerSearch } from "./pages/search.ts";
 import { registerSignIn } from "./pages/sign-in.ts";
-import { type Visit, visitOf } from "./visit.ts";
+import { Visit } from "./visit.ts";
 
 const HTML = "text/html; charset=utf-8";
 const HEADERS = {
@@ -99,7 +99,7 @@ export function createPortalGuard(
       throw new SignetError("TOKEN_MISSING", { detail: "You are not signed in, or your session has ended." });
     }
     const brand = await brands.of(signedIn.identity.tenantId);
-    request.visit = visitOf(request, { ...signedIn, secret }, { server: server(), calls, temporal, brand });
+    request.visit = new Visit(request, { ...signedIn, secret }, { server: server(), calls, temporal, brand });
     const granted = signedIn.identity.scopes;
     const violation = scopeViolation({ operation: operationOf(request), required, granted });
     if (violation !== undefined) {

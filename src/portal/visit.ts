@@ -42,22 +42,6 @@ export interface VisitingOperator {
   readonly expiresAt: Date;
 }
 
-export interface Visit extends SignedIn {
-  readonly brand: Brand;
-  /** Set in the operators' console, whose visits see no content and change nothing of a tenant. */
-  readonly operator: VisitingOperator | undefined;
-  /** Token that every form must contain; only this session's pages know it. */
-  readonly csrf: string;
-  readonly api: PortalApi;
-  /** Returns the API for a form that is sent: its change takes effect once. */
-  readonly apiFor: (form: FormOptions) => PortalApi;
-  /** Returns the JSON text of an answer, in which a tenant's numbers are exact. */
-  readonly textOf: (answer: object) => string;
-  readonly temporal: TemporalUi;
-  /** Checks whether the session has the scope; pages hide what requires a missing scope. */
-  can(scope: string): boolean;
-}
-
 interface Problem {
   readonly code?: string;
   readonly detail?: string;
@@ -113,45 +97,71 @@ function withoutContent(text: string): unknown {
       });
 }
 
-/** Creates the visit of a request. */
-export function visitOf(
-  request: FastifyRequest,
-  signedIn: SignedIn & { readonly secret: string },
-  { server, calls, temporal, brand, operator }: VisitServices,
-): Visit {
-  const { secret, ...rest } = signedIn;
-  const texts = new WeakMap<object, string>();
-  async function call(asked: ApiCall): Promise<unknown> {
-    const answer = await calls.call(server, rest.identity, { ...asked, requestId: request.id });
+/** The visit of a request. */
+export class Visit implements SignedIn {
+  readonly session: SignedIn["session"];
+  readonly identity: SignedIn["identity"];
+  readonly hash: SignedIn["hash"];
+  readonly brand: Brand;
+  /** Set in the operators' console, whose visits see no content and change nothing of a tenant. */
+  readonly operator: VisitingOperator | undefined;
+  readonly temporal: TemporalUi;
+  /** Token that every form must contain; only this session's pages know it. */
+  readonly csrf: string;
+  readonly api: PortalApi;
+  readonly #texts = new WeakMap<object, string>();
+  readonly #call: (asked: ApiCall) => Promise<unknown>;
+
+  constructor(
+    request: FastifyRequest,
+    { session, identity, hash, secret }: SignedIn & { readonly secret: string },
+    { server, calls, temporal, brand, operator }: VisitServices,
+  ) {
+    this.session = session;
+    this.identity = identity;
+    this.hash = hash;
+    this.brand = brand;
+    this.operator = operator;
+    this.temporal = temporal;
+    this.csrf = csrfToken(secret);
+    this.#call = async (asked) => {
+      const answer = await calls.call(server, identity, { ...asked, requestId: request.id });
+      return this.#bodyOf(answer);
+    };
+    this.api = this.apiFor({});
+  }
+
+  #bodyOf(answer: InProcessAnswer): unknown {
     if (answer.status >= 400) {
       throw refusal(answer);
     }
     const { body, text } = answer;
-    if (operator !== undefined) {
+    if (this.operator !== undefined) {
       return withoutContent(text);
     }
     if (typeof body === "object" && body !== null) {
-      texts.set(body, text);
+      this.#texts.set(body, text);
     }
     return body;
   }
-  function apiFor({ once, wait }: FormOptions): PortalApi {
+
+  /** Returns the API for a form that is sent: its change takes effect once. */
+  apiFor({ once, wait }: FormOptions): PortalApi {
     const transport = {
       // A key of the client would make each submission of a form another request.
       call: async <T>(asked: ApiCall) =>
-        (await call({ ...asked, query: { ...asked.query, wait }, idempotencyKey: once })) as T,
+        (await this.#call({ ...asked, query: { ...asked.query, wait }, idempotencyKey: once })) as T,
     } as Transport;
     return Object.assign(new Resources(transport), { proofs: proofSource(transport) });
   }
-  return {
-    ...rest,
-    brand,
-    operator,
-    csrf: csrfToken(secret),
-    api: apiFor({}),
-    apiFor,
-    textOf: (answer) => texts.get(answer) ?? JSON.stringify(answer),
-    temporal,
-    can: (scope) => rest.identity.scopes.has(scope),
-  };
+
+  /** Returns the JSON text of an answer, in which a tenant's numbers are exact. */
+  textOf(answer: object): string {
+    return this.#texts.get(answer) ?? JSON.stringify(answer);
+  }
+
+  /** Checks whether the session has the scope; pages hide what requires a missing scope. */
+  can(scope: string): boolean {
+    return this.identity.scopes.has(scope);
+  }
 }

@@ -18,7 +18,7 @@ import { createSessionCookie } from "../cookie.ts";
 import { requireOwnOrigin } from "../forms.ts";
 import { CONSOLE_SCOPE } from "../layout.ts";
 import { changes, registerPages } from "../portal.ts";
-import { visitOf } from "../visit.ts";
+import { Visit } from "../visit.ts";
 import { type ConsoleOptions, originOf } from "./console-options.ts";
 import { registerConsolePages } from "./console-pages.ts";
 import { registerTargetPages } from "./target-pages.ts";
@@ -74,7 +74,7 @@ export function createConsoleGuard({
     const visitor = { ...signedIn(session), secret };
     request.operatorSession = session;
     request.operator = identity;
-    request.visit = visitOf(request, visitor, {
+    request.visit = new Visit(request, visitor, {
       server: api(),
       calls,
       temporal,

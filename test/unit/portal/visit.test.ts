@@ -3,7 +3,7 @@ import { fastify, type FastifyRequest } from "fastify";
 import { expect, test } from "vitest";
 import { InProcessCalls } from "#api/in-process.ts";
 import type { PageOptions } from "#portal/context.ts";
-import { type Visit, visitOf, type VisitingOperator } from "#portal/visit.ts";
+import { Visit, type VisitingOperator } from "#portal/visit.ts";
 
 /** Returns a visit, and the requests that reach the API. */
 function visiting(answer: { status?: number; text: string }, operator?: VisitingOperator) {
@@ -21,9 +21,9 @@ function visiting(answer: { status?: number; text: string }, operator?: Visiting
         .send(answer.text);
     },
   });
-  const visit = visitOf(
+  const visit = new Visit(
     { id: "req_1" } as FastifyRequest,
-    { secret: "s", identity: { scopes: new Set() } } as unknown as Parameters<typeof visitOf>[1],
+    { secret: "s", identity: { scopes: new Set() } } as unknown as ConstructorParameters<typeof Visit>[1],
     {
       server,
       calls: new InProcessCalls(),

@@ -159,11 +159,11 @@ const parseEndpoint = createStrictJsonParser({
 
 /** Gets an endpoint and its metadata as the tenant wrote it; null if there is none. */
 export async function readEndpoint(
-  { api, textOf }: Visit,
+  visit: Visit,
   id: string,
 ): Promise<{ readonly endpoint: Endpoint; readonly metadata: string | null }> {
-  const endpoint = await api.endpoints.get(id);
-  const { metadata } = parseEndpoint(Buffer.from(textOf(endpoint))) as { readonly metadata: RawMember };
+  const endpoint = await visit.api.endpoints.get(id);
+  const { metadata } = parseEndpoint(Buffer.from(visit.textOf(endpoint))) as { readonly metadata: RawMember };
   return { endpoint, metadata: metadata.kind === "null" ? null : metadata.text };
 }
 
