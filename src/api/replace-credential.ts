@@ -27,15 +27,11 @@ import { type Answered, answerOnce, type RepeatableRequest } from "#http/repeata
 
 const DEFAULT_OVERLAP_SECONDS = 86_400;
 
-/** The deployment's rules for new credentials. */
-export type CredentialIssuing = Pick<
-  NewCredentialServices,
-  "pepper" | "certificatesRequired" | "assertionAlgorithms"
-> & {
+export interface TenantCredentialServices
+  extends
+    Pick<NewCredentialServices, "pepper" | "certificatesRequired" | "assertionAlgorithms">,
+    EntryServices {
   readonly rules: RotationRules;
-};
-
-export interface TenantCredentialServices extends CredentialIssuing, EntryServices {
   /** Pool with the role signet_api. */
   readonly pool: Pool;
   /** Returns the maximum number of unrevoked credentials per principal. */

@@ -53,7 +53,6 @@ export function homeDatabase({ homeDatabaseUrl }: Config): string {
 }
 
 export interface HomeJobsOptions {
-  readonly config: Config;
   readonly cell: Cell;
   /** From {@link openHomePool}. */
   readonly home: Pool;

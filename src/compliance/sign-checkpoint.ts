@@ -18,12 +18,16 @@ import {
   readHead,
   readLogRows,
 } from "#database/repositories/compliance-tree.ts";
+import { oldestUnsigned } from "#database/repositories/webhooks/census.ts";
 import type { Clock } from "#domain/clock.ts";
+import { metrics } from "#observability/metrics.ts";
+import type { UpkeepJob } from "#runtime/upkeep.ts";
 import type { CheckpointKey } from "./checkpoint-key.ts";
 import type { CheckpointSink, KeptCheckpoint } from "./checkpoint-sink.ts";
 import { GrowingTree, rootHash } from "./merkle.ts";
 import { readFrontier, storeTiles, TreeUnreadableError } from "./tree-reader.ts";
 
+const MEASURE_MS = 15_000;
 const PAGE_ENTRIES = 2_000;
 /** Maximum number of attempts when other signers are faster. */
 const TRIES_MAX = 10;
@@ -190,4 +194,19 @@ export async function signCheckpoint(signer: CheckpointSigner): Promise<SigningR
     throw error;
   }
   throw new Error(`other signers were faster ${TRIES_MAX} times`);
+}
+
+/** Returns the job that measures how long the oldest entry has waited for a checkpoint. */
+export function checkpointAgeJob({
+  auditPool,
+  clock,
+}: Pick<CheckpointSigner, "auditPool" | "clock">): UpkeepJob {
+  return {
+    name: "checkpoint age",
+    everyMs: MEASURE_MS,
+    run: async () => {
+      const since = await oldestUnsigned(auditPool);
+      metrics.checkpointAge.set(since === undefined ? 0 : Math.max(0, clock.now() - since.getTime()) / 1_000);
+    },
+  };
 }

@@ -6,7 +6,8 @@
 import { type Config, ConfigError, type Environment } from "#config/config.ts";
 import { addChecks, type ReadinessCheck } from "#runtime/readiness.ts";
 import { HandOverTo } from "#webhooks/ingest/hand-over.ts";
-import { type ApiProcessOptions, startApi } from "./api.ts";
+import { startApi } from "./api.ts";
+import type { ApiProcessOptions } from "./api/services.ts";
 import { type EdgeProcess, startEdge } from "./edge.ts";
 import type { RunningProcess } from "./with-metrics.ts";
 import { startWorker } from "./worker.ts";

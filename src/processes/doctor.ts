@@ -1,6 +1,7 @@
 /** `signet doctor`: checks every dependency of the service and says what to fix. */
 import { randomBytes } from "node:crypto";
 import { lookup } from "node:dns/promises";
+import { openSink } from "#compliance/open-signer.ts";
 import type { Config } from "#config/config.ts";
 import { cellsOf } from "#config/cell-settings.ts";
 import { directUrl, withoutPooler } from "#config/database-settings.ts";
@@ -13,7 +14,6 @@ import { examine, examineBucket, examineOutside, type Finding } from "./doctor/c
 import { examineFiles } from "./doctor/files.ts";
 import { examineOpen } from "./doctor/replay-open.ts";
 import { createLogger } from "#observability/logger.ts";
-import { openSink } from "./worker/checkpoints.ts";
 import { createLazyClient, temporalOptions } from "#temporal/client.ts";
 import { createDataConverter } from "#temporal/codec.ts";
 import { installTemporalRuntime } from "#temporal/runtime.ts";
@@ -83,7 +83,9 @@ export async function runDoctor({ config: given, replay }: DoctorOptions): Promi
     });
     findings.push(...(await examineFiles(config)));
     if (config.checkpointBucket !== undefined) {
-      findings.push(await examineBucket(async () => await openSink(config, randomBytes)));
+      findings.push(
+        await examineBucket(async () => await openSink(config, { clock: systemClock, randomBytes })),
+      );
     }
     if (replay > 0) {
       await installTemporalRuntime(log);

@@ -2,7 +2,6 @@
 import { randomBytes } from "node:crypto";
 import type { Config } from "#config/config.ts";
 import { poolAccess } from "#config/database-settings.ts";
-import type { CredentialIssuing } from "#api/replace-credential.ts";
 import { createRotationLog } from "#tokens/credentials/rotation-log.ts";
 import { RotationNotices } from "#tokens/credentials/rotation-notices.ts";
 import { TokenRotationService } from "#tokens/credentials/rotation.ts";
@@ -28,19 +27,6 @@ export interface RotationServices {
 export function openRotatorPool({ config, log }: Pick<RotationServices, "config" | "log">): Pool {
   const max = Math.min(CONNECTIONS_MAX, config.databaseConnections);
   return createPool({ ...poolAccess(config), role: "signet_rotator", max, log });
-}
-
-/** Rules for new credentials of this deployment. */
-export function credentialIssuing({
-  config,
-  pepper,
-}: Pick<RotationServices, "config" | "pepper">): CredentialIssuing {
-  return {
-    pepper,
-    rules: rotationRules(config),
-    certificatesRequired: config.mtlsMode !== "off",
-    assertionAlgorithms: config.clientAssertionAlgs,
-  };
 }
 
 /** Creates the rotation as the token endpoint uses it, with its own pool. */

@@ -8,17 +8,10 @@ import type { Pool } from "#database/pool.ts";
 import { type KeyPurpose, SIGNING_KEYS_CHANNEL } from "#database/repositories/tokens/signing-keys.ts";
 import type { GuardedClock } from "#domain/clock.ts";
 import type { Logger } from "#observability/logger.ts";
-import type { RevocationView } from "#revocation/view.ts";
 import type { UpkeepJob } from "#runtime/upkeep.ts";
 import { ensureSigningKey, KeyStore, type KeyStoreOptions } from "#tokens/signing-keys/key-store.ts";
-import { type KeyAlgorithms, rotateSigningKeys } from "#tokens/signing-keys/rotate.ts";
+import { type KeyAlgorithms, signingKeysJob } from "#tokens/signing-keys/rotate.ts";
 import { machineTimers } from "#runtime/machine-timers.ts";
-
-/**
- * How often an api looks whether the keys of access tokens are due, as the schedule does for those of security events. A
- * revoked key that had no successor is replaced within it, once the key service answers.
- */
-const ROTATION_MS = 60_000;
 
 export interface SigningKeyProcessServices {
   readonly config: Pick<Config, "jwtAlg" | "setAlg"> & DatabaseUrls;
@@ -52,20 +45,11 @@ export async function openSigningKeys(parts: SigningKeyProcessServices): Promise
   };
   const [keys, setKeys] = await Promise.all([open("access"), open("set")]);
   keys.endWith(follow(config, [keys, setKeys], log)).endWith(async () => await setKeys.close());
-  const services = { pool: pools.operator, keyring, clock, timers: machineTimers, randomBytes, algs };
+  const { operator: pool } = pools;
   return {
     keys,
     setKeys,
-    jobs: [
-      {
-        name: "signing keys",
-        everyMs: ROTATION_MS,
-        run: async () => {
-          clock.requireRight();
-          await rotateSigningKeys(services, "access", { actor: "system:rotateSigningKeys" });
-        },
-      },
-    ],
+    jobs: [signingKeysJob({ pool, keyring, clock, timers: machineTimers, randomBytes, algs })],
   };
 }
 
@@ -118,32 +102,6 @@ function follow(config: DatabaseUrls, stores: readonly KeyStore[], log: Logger):
     timers: machineTimers,
     log,
   });
-}
-
-/** A holder that cannot be revoked, to ask about a key alone. */
-const NOBODY = {
-  credentialId: "",
-  principalId: "",
-  tenantId: "",
-  jti: "",
-  issuedAt: Infinity,
-  certificateThumbprint: undefined,
-};
-
-/** Returns the function that reads the keys again if a key, by default the one that signs, is revoked and signs. */
-export function keyReplacement(
-  keys: Pick<KeyStore, "signingKey" | "refresh">,
-  view: Pick<RevocationView, "issuableFrom">,
-): (kid?: string) => Promise<boolean> {
-  return async (kid = keys.signingKey().kid) => {
-    if (view.issuableFrom({ ...NOBODY, kid }) !== Infinity) {
-      return false;
-    }
-    if (keys.signingKey().kid === kid) {
-      await keys.refresh();
-    }
-    return keys.signingKey().kid !== kid;
-  };
 }
 
 /** @throws Error if there are no keys to check tokens with */

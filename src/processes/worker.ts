@@ -1,8 +1,4 @@
 /** The worker process: outbox, workflows, activities, upkeep. */
-import type { WorkerProcessOptions } from "./worker/options.ts";
-import { randomBytes } from "node:crypto";
-import { setTimeout as delay } from "node:timers/promises";
-import type { NativeConnection } from "@temporalio/worker";
 import { createDeliverActivities } from "#activities/deliver.ts";
 import { createCheckpointActivities } from "#activities/checkpoint.ts";
 import { createPurgeActivities } from "#activities/purge.ts";
@@ -10,104 +6,41 @@ import { createReplayActivities } from "#activities/replay.ts";
 import { createRotateActivities } from "#activities/rotate.ts";
 import { createSigningKeyActivities } from "#activities/signing-keys.ts";
 import { createVerifyActivities } from "#activities/verify.ts";
-import type { CheckpointSigner } from "#compliance/sign-checkpoint.ts";
-import { cellsOf } from "#config/cell-settings.ts";
-import { withoutPooler } from "#config/database-settings.ts";
-import { loadServiceSecrets } from "#crypto/service-secrets.ts";
-import { requireUsableDatabase } from "#database/access.ts";
-import { openDatabaseClock } from "#database/database-clock.ts";
+import type { Config } from "#config/config.ts";
+import { rotationRules } from "#config/rotation-settings.ts";
+import { workerVersion } from "#config/worker-versioning.ts";
 import { listen } from "#database/listener.ts";
-import { createPool, type Pool } from "#database/pool.ts";
 import { databaseReadiness } from "#database/readiness.ts";
 import { GRADES_CHANNEL } from "#database/repositories/endpoints/endpoint-grades.ts";
-import { OUTBOX_CHANNEL } from "#database/repositories/webhooks/events.ts";
-import type { Dispatcher } from "#webhooks/engine/dispatcher.ts";
-import { createEngine, type Engine } from "./engine.ts";
-import { handBackOwn } from "#webhooks/engine/hand-back.ts";
-import type { GuardedClock } from "#domain/clock.ts";
-import { machineTimers } from "#runtime/machine-timers.ts";
-import { newId } from "#domain/ids.ts";
-import { isAway } from "#domain/regions.ts";
-import { clockReadiness } from "#observability/clock-skew.ts";
-import type { Logger } from "#observability/logger.ts";
-import { type WorkerReplays, createWorkerReplays } from "./worker/replays.ts";
 import { NOTICES_CHANNEL } from "#database/repositories/tokens/revocation-notices.ts";
 import { SIGNING_KEYS_CHANNEL } from "#database/repositories/tokens/signing-keys.ts";
-import type { KeyStore } from "#tokens/signing-keys/key-store.ts";
-import type { SigningKeyServices } from "#tokens/signing-keys/rotate.ts";
+import { OUTBOX_CHANNEL } from "#database/repositories/webhooks/events.ts";
+import type { GuardedClock } from "#domain/clock.ts";
+import { clockReadiness } from "#observability/clock-skew.ts";
+import { machineTimers } from "#runtime/machine-timers.ts";
+import { Upkeep } from "#runtime/upkeep.ts";
 import { loadWorkflowBundle } from "#temporal/bundle.ts";
-import { temporalReadiness } from "#temporal/readiness.ts";
-import { checkNamespace, temporalOptions } from "#temporal/client.ts";
+import { requestCheckpoints } from "#temporal/checkpoint-requests.ts";
+import { temporalOptions } from "#temporal/client.ts";
 import { createDataConverter } from "#temporal/codec.ts";
-import type { Keyring } from "#crypto/keyring.ts";
-import { openCellClock, openHomePool } from "#cells/home-cell.ts";
-import { connectNative, createNativeClient } from "#temporal/native-client.ts";
-import { ReplacedConnection } from "#temporal/replaced-connection.ts";
-import { installTemporalRuntime } from "#temporal/runtime.ts";
-import { isPatched, reportUnknownSdk } from "#temporal/sdk-patches.ts";
+import { temporalReadiness } from "#temporal/readiness.ts";
+import { isPatched } from "#temporal/sdk-patches.ts";
 import { whyUnreachable } from "#temporal/unreachable.ts";
 import { useLeanWorkflowThreads } from "#temporal/workflow-threads.ts";
 import { Workers } from "#temporal/workers.ts";
-import type { Config } from "#config/config.ts";
-import { workerVersion } from "#config/worker-versioning.ts";
-import { rotationRules } from "#config/rotation-settings.ts";
-import { loadCheckpointSigning, openCheckpointSigner, requestCheckpoints } from "./worker/checkpoints.ts";
-import { openRotatorPool } from "./rotation.ts";
-import { keyAlgorithms, openSetKeys } from "./signing-keys.ts";
-import { messageOf } from "#runtime/thrown.ts";
-import { Upkeep } from "#runtime/upkeep.ts";
+import { handBackOwn } from "#webhooks/engine/hand-back.ts";
+import { createReplayRunner } from "#webhooks/replay/replay-runner.ts";
+import { REVOCATION_NOTICES_JOB } from "#webhooks/revocation-notices.ts";
+import { keyAlgorithms } from "./signing-keys.ts";
 import type { RunningProcess } from "./with-metrics.ts";
-import { REVOCATION_NOTICES_JOB, startWorkerUpkeep } from "./worker/upkeep.ts";
-
-const CONNECT_RETRY_MS = 1_000;
-/** After this time, workers have left a replaced connection: core gives it up after 45 s. */
-const REPLACED_LAST_MS = 60_000;
+import { openServices, type WorkerProcessOptions, type WorkerServices } from "./worker/services.ts";
+import { startWorkerUpkeep } from "./worker/upkeep.ts";
 
 export interface WorkerProcess extends RunningProcess {
   /** Rejects on a worker's fatal failure: the process should exit and be restarted. */
   readonly failed: Promise<never>;
   /** Stops claiming, finishes and records work in progress, closes connections. */
   close(): Promise<void>;
-}
-
-/** Waits for Temporal without limit: a worker may start first. */
-async function connect({ config, log, stopping }: WorkerProcessOptions): Promise<NativeConnection> {
-  const temporal = temporalOptions(config);
-  for (;;) {
-    try {
-      return await connectNative(temporal);
-    } catch (error) {
-      stopping?.throwIfAborted();
-      const reasons = [messageOf(await whyUnreachable(temporal, error))];
-      log.warn({ reasons, address: temporal.address }, "Temporal cannot be reached yet");
-      await delay(CONNECT_RETRY_MS, undefined, stopping === undefined ? {} : { signal: stopping });
-    }
-  }
-}
-
-/** A connection that is replaced when it dies. */
-async function connectReplaced(options: WorkerProcessOptions): Promise<ReplacedConnection<NativeConnection>> {
-  const temporal = temporalOptions(options.config);
-  return new ReplacedConnection(await connect(options), {
-    timers: machineTimers,
-    apiKey: temporal.apiKey,
-    connect: async () => await connectNative(temporal),
-    probe: async (connection) => await checkNamespace(createNativeClient(connection, temporal.namespace)),
-    callsLastMs: REPLACED_LAST_MS,
-    log: options.log,
-  });
-}
-
-interface WorkerServices {
-  readonly clock: GuardedClock;
-  readonly engine: Engine;
-  readonly pool: Pool;
-  readonly rotatorPool: Pool;
-  readonly connection: NativeConnection;
-  readonly keyring: Keyring;
-  readonly signingKeys: SigningKeyServices;
-  readonly checkpoints: CheckpointSigner;
-  readonly replays: WorkerReplays;
 }
 
 /** Makes activities fail at once while the clock is wrong: Temporal retries them, also on other workers. */
@@ -124,28 +57,23 @@ function guarded<T extends object>(activities: T, clock: GuardedClock): T {
 }
 
 async function runWorkers(
-  { config, log, workflowBundle }: WorkerProcessOptions,
-  {
-    clock,
-    engine,
-    pool,
-    rotatorPool,
-    connection,
-    keyring,
-    signingKeys,
-    checkpoints,
-    replays,
-  }: WorkerServices,
+  services: WorkerServices,
+  bundle: WorkerProcessOptions["workflowBundle"],
 ): Promise<Workers> {
+  const { config, pool, rotatorPool, operatorPool, keyring, engine, releaser, clock, timers } = services;
+  const { randomBytes, log } = services;
+  const { retentionDays } = config;
+  const algs = keyAlgorithms(config);
+  const onQueued = (): void => services.dispatcher.hint(1);
   const { attemptFirst, attempt, settle, ...requests } = createDeliverActivities({
     attempts: engine.attempts,
     carriers: engine.carriers,
   });
   const pings = createVerifyActivities(engine.challenge);
   return await Workers.start({
-    connection,
+    connection: services.connection.connection,
     namespace: config.temporalNamespace,
-    bundle: workflowBundle ?? (await loadWorkflowBundle()),
+    bundle: bundle ?? (await loadWorkflowBundle()),
     dataConverter: createDataConverter(keyring),
     patched: isPatched(config),
     version: workerVersion(config),
@@ -158,16 +86,12 @@ async function runWorkers(
         {
           ...requests,
           ...pings,
-          ...createReplayActivities(replays.runner),
-          ...createSigningKeyActivities(signingKeys),
-          ...createCheckpointActivities(checkpoints, log),
-          ...createPurgeActivities({
-            pool,
-            clock,
-            log,
-            retentionDays: config.retentionDays,
-            timers: machineTimers,
-          }),
+          ...createReplayActivities(
+            createReplayRunner({ pool, releaser, clock, randomBytes, log, onQueued }),
+          ),
+          ...createSigningKeyActivities({ pool: operatorPool, keyring, clock, timers, randomBytes, algs }),
+          ...createCheckpointActivities(services.checkpoints, log),
+          ...createPurgeActivities({ pool, clock, log, retentionDays, timers }),
           ...createRotateActivities({
             pool: rotatorPool,
             rules: rotationRules(config),
@@ -197,13 +121,8 @@ async function watchWorkflowThreads(config: Config): Promise<never> {
 
 /** Listens for waiting deliveries, grades and notices of revocations, and for changes of the signing keys. */
 function listenForWork(
-  { config, log }: WorkerProcessOptions,
-  dispatcher: Pick<Dispatcher, "notified">,
-  {
-    grades,
-    setKeys,
-    upkeep,
-  }: Pick<Engine, "grades"> & { readonly setKeys: Pick<KeyStore, "refresh">; readonly upkeep: Upkeep },
+  { config, dispatcher, engine, setKeys, timers, log }: WorkerServices,
+  upkeep: Upkeep,
 ): () => Promise<void> {
   const readKeys = (): void => {
     setKeys
@@ -211,11 +130,11 @@ function listenForWork(
       .catch((error: unknown) => log.warn({ err: error }, "changed signing keys could not be read"));
   };
   return listen({
-    timers: machineTimers,
+    timers,
     url: config.databaseUrl,
     channels: {
       [OUTBOX_CHANNEL]: (payload) => dispatcher.notified(payload ?? ""),
-      [GRADES_CHANNEL]: () => grades.wake(),
+      [GRADES_CHANNEL]: () => engine.grades.wake(),
       [SIGNING_KEYS_CHANNEL]: readKeys,
       [NOTICES_CHANNEL]: () => upkeep.wake(REVOCATION_NOTICES_JOB),
     },
@@ -223,32 +142,21 @@ function listenForWork(
   });
 }
 
-interface Work {
-  readonly pool: Pool;
-  readonly log: Logger;
-  readonly worker: string;
-  readonly dispatcher: Dispatcher;
-  readonly workers: Workers;
-  readonly engine: Engine;
-  readonly replays: WorkerReplays;
-  readonly upkeep: Pick<Upkeep, "stop">;
-}
-
 /** Finishes work in progress; hands unstarted work to other workers at once. */
-async function endWork(work: Work): Promise<void> {
-  const { worker, dispatcher, workers, engine, replays, upkeep } = work;
+async function endWork(services: WorkerServices, workers: Workers, upkeep: Upkeep): Promise<void> {
+  const { worker, dispatcher, engine, releaser } = services;
   await dispatcher.stop();
   const stopped = workers.stop();
   // Before requests in flight have ended: they may take up to their deadline.
-  await handBackOwn(work, worker, engine.attempts.stopAccepting());
+  await handBackOwn(services, worker, engine.attempts.stopAccepting());
   await stopped;
-  await Promise.all([engine.drain(), replays.drain()]);
+  await Promise.all([engine.drain(), releaser.drain()]);
   // Heartbeats continue until here: other workers take the claims of a silent one.
   await upkeep.stop();
-  await handBackOwn(work, worker);
+  await handBackOwn(services, worker);
 }
 
-function logStarted({ config, log }: WorkerProcessOptions): void {
+function logStarted({ config, log }: WorkerServices): void {
   const version = workerVersion(config);
   log.info(
     { temporal: config.temporalAddress, deployment: version?.deploymentName, build_id: version?.buildId },
@@ -256,80 +164,35 @@ function logStarted({ config, log }: WorkerProcessOptions): void {
   );
 }
 
-/** Opens the clock. In a cell, it must agree with that of the home cell, whose connections come along. */
-async function openClock(
-  { config, log }: WorkerProcessOptions,
-  pool: Pool,
-): Promise<{ readonly clock: GuardedClock; readonly home: Pool | undefined }> {
-  const own = await openDatabaseClock(pool, machineTimers);
-  const home = isAway(cellsOf(config)) ? openHomePool(config, log) : undefined;
-  return { clock: home === undefined ? own : await openCellClock(own, home, machineTimers, log), home };
-}
-
 /** Starts a worker process. Resolves when it polls. */
-export async function startWorker(given: WorkerProcessOptions): Promise<WorkerProcess> {
-  // Its statements are prepared by name, and its claims need their plans.
-  const options = { ...given, config: withoutPooler(given.config) };
-  const { config, log } = options;
-  await installTemporalRuntime(log);
-  const { keyring } = await loadServiceSecrets(config, randomBytes, machineTimers);
-  const means = await loadCheckpointSigning(config, randomBytes, log);
-  reportUnknownSdk(config, log);
-  const stuck = watchWorkflowThreads(config);
-  const { databaseUrl: url, databaseConnections: max } = config;
-  const pool = createPool({ url, role: "signet_worker", max, log });
-  const rotatorPool = openRotatorPool(options);
-  await requireUsableDatabase(pool, config, given.config);
-  const { clock, home } = await openClock(options, pool);
-  const operatorPool = createPool({ url, role: "signet_operator", max: 2, log });
-  const algs = keyAlgorithms(config);
-  const signingKeys = { pool: operatorPool, keyring, clock, timers: machineTimers, randomBytes, algs };
-  const checkpoints = await openCheckpointSigner(means, { config, pool, operatorPool, clock, log });
-  let hint: (count: number) => void = () => undefined;
-  const worker = newId("key", clock.now(), randomBytes);
-  const pools = { worker: pool, operator: operatorPool };
-  const setKeys = await openSetKeys({ config, pools, keyring, away: isAway(cellsOf(config)), clock, log });
-  const parts = { worker, config, pool, keyring, setKeys: () => setKeys.signingKey(), clock, log };
-  const engine = createEngine(parts, () => hint(1));
-  const replaced = await connectReplaced(options);
-  const { connection } = replaced;
-  const temporal = createNativeClient(connection, config.temporalNamespace, createDataConverter(keyring));
-  const replays = createWorkerReplays({ pool, clock, temporal, log, onQueued: () => hint(1) });
-  const shared = { clock, engine, pool, rotatorPool, connection, keyring, signingKeys, checkpoints, replays };
-  const workers = await runWorkers(options, shared).catch(async (error: unknown) => {
+export async function startWorker(options: WorkerProcessOptions): Promise<WorkerProcess> {
+  const stuck = watchWorkflowThreads(options.config);
+  const services = await openServices(options);
+  const { config, client, connection, dispatcher, setKeys, clock, timers, log } = services;
+  const workers = await runWorkers(services, options.workflowBundle).catch(async (error: unknown) => {
     throw await whyUnreachable(temporalOptions(config), error);
   });
-  const dispatcher = engine.createDispatcher(temporal);
-  const watching = new Upkeep([replaced.watch(workers, dispatcher)], machineTimers, log);
-  hint = (count) => dispatcher.hint(count);
-  const revocations = requestCheckpoints(url, temporal, log);
-  const upkeep = startWorkerUpkeep({
-    worker,
-    options,
-    ...shared,
-    temporal,
-    operatorPool,
-    auditPool: checkpoints.auditPool,
-    home,
-    dispatcher,
-  });
-  const stopListening = listenForWork(options, dispatcher, { ...engine, setKeys, upkeep });
+  const watching = new Upkeep([connection.watch(workers, dispatcher)], timers, log);
+  const revocations = requestCheckpoints(config.databaseUrl, client, timers, log);
+  const upkeep = startWorkerUpkeep(services);
+  const stopListening = listenForWork(services, upkeep);
   dispatcher.start();
   const endOffers = options.handOver?.begin(dispatcher);
-  logStarted(options);
+  logStarted(services);
   return {
     readiness: [
-      databaseReadiness({ pools: [pool], writes: true, timers: machineTimers }),
-      temporalReadiness(temporal, machineTimers.monotonic),
+      databaseReadiness({ pools: [services.pool], writes: true, timers }),
+      temporalReadiness(client, timers.monotonic),
       clockReadiness(clock),
     ],
     failed: Promise.race([stuck, workers.run.then(async () => await new Promise<never>(() => undefined))]),
     close: async () => {
       endOffers?.();
       await Promise.all([stopListening(), revocations.stop(), watching.stop()]);
-      await endWork({ pool, log, worker, dispatcher, workers, engine, replays, upkeep });
+      await endWork(services, workers, upkeep);
       await setKeys.close();
-      await connection.close();
+      await connection.connection.close();
+      const { pool, rotatorPool, operatorPool, checkpoints } = services;
       await Promise.all([pool.end(), rotatorPool.end(), operatorPool.end(), checkpoints.close()]);
     },
   };

@@ -1,7 +1,9 @@
 /** Requests a checkpoint soon after each revocation. The revocation does not wait for it. */
 import { type Client, WorkflowExecutionAlreadyStartedError } from "@temporalio/client";
 import { TASK_QUEUES, WORKFLOW_TYPES } from "#workflows/messages.ts";
+import { listen } from "#database/listener.ts";
 import type { Logger } from "#observability/logger.ts";
+import { REVOCATION_CHANNEL } from "#revocation/follower.ts";
 import { Sleeper } from "#runtime/sleeper.ts";
 import type { Timers } from "#domain/clock.ts";
 
@@ -64,4 +66,30 @@ export class CheckpointRequests {
       }
     }
   }
+}
+
+/** Listens for revocations, and requests a checkpoint after each. */
+export function requestCheckpoints(
+  databaseUrl: string,
+  client: Client,
+  timers: Timers,
+  log: Logger,
+): { stop(): Promise<void> } {
+  const requests = new CheckpointRequests(client, timers, log);
+  const stopListening = listen({
+    timers,
+    url: databaseUrl,
+    channels: {
+      // `sequence:kind:target`
+      [REVOCATION_CHANNEL]: (payload) =>
+        requests.request(payload === undefined ? undefined : Number.parseInt(payload, 10)),
+    },
+    log,
+  });
+  return {
+    stop: async () => {
+      await stopListening();
+      await requests.stop();
+    },
+  };
 }

@@ -2,6 +2,9 @@
 import { type Client, ScheduleAlreadyRunning, ScheduleOverlapPolicy } from "@temporalio/client";
 import type { Duration } from "@temporalio/common";
 import { TASK_QUEUES, WORKFLOW_TYPES } from "#workflows/messages.ts";
+import type { UpkeepJob } from "#runtime/upkeep.ts";
+
+const EVERY_MS = 600_000;
 
 interface Upkeep {
   readonly workflowType: string;
@@ -15,7 +18,7 @@ interface Upkeep {
  *
  * @param home false in a cell that has no credentials and signing keys to rotate
  */
-export async function ensureSchedules(client: Client, home = true): Promise<void> {
+async function ensureSchedules(client: Client, home: boolean): Promise<void> {
   await ensureSchedule(client, {
     workflowType: WORKFLOW_TYPES.purgeExpired,
     every: "1 hour",
@@ -61,4 +64,9 @@ async function ensureSchedule(client: Client, { workflowType, every, what }: Upk
       throw error;
     }
   }
+}
+
+/** Returns the job that keeps the schedules. @param home as for {@link ensureSchedules} */
+export function schedulesJob(client: Client, home: boolean): UpkeepJob {
+  return { name: "schedules", everyMs: EVERY_MS, run: async () => await ensureSchedules(client, home) };
 }

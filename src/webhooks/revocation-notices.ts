@@ -15,6 +15,7 @@ import {
 import { transaction } from "#database/transaction.ts";
 import type { OwnEventType } from "#domain/own-event-types.ts";
 import { CAEP_EVENTS } from "#domain/security-events.ts";
+import type { UpkeepJob } from "#runtime/upkeep.ts";
 import { type OwnEventServices, publishOwnEvent } from "./ingest/own-event.ts";
 import {
   caepMembers,
@@ -25,6 +26,10 @@ import {
   type SecuritySubject,
 } from "./ssf/publish.ts";
 
+/** Name of the job that each notice wakes. */
+export const REVOCATION_NOTICES_JOB = "revocation notices";
+/** For notices whose notification was lost. */
+const EVERY_MS = 1_000;
 /** Notices per transaction. */
 const BATCH = 50;
 
@@ -145,4 +150,13 @@ export async function publishRevocationNotices(options: NoticeOptions): Promise<
   if (failures.length > 0) {
     throw failures[0];
   }
+}
+
+/** Returns the job that publishes the events of revocations. */
+export function revocationNoticesJob(options: NoticeOptions): UpkeepJob {
+  return {
+    name: REVOCATION_NOTICES_JOB,
+    everyMs: EVERY_MS,
+    run: async () => await publishRevocationNotices(options),
+  };
 }

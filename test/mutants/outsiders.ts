@@ -54,9 +54,9 @@ export const OUTSIDERS: readonly Mutant[] = [
   {
     name: "cell-judges-by-its-own-clock",
     breaks: "Tokens have the home cell's time in every cell (decision 39)",
-    file: "src/processes/api.ts",
-    find: "clock, tokenClock, setKeys: home.keys",
-    replace: "clock, tokenClock: own, setKeys: home.keys",
+    file: "src/processes/api/services.ts",
+    find: "clock, tokenClock, keys, setKeys: keys",
+    replace: "clock, tokenClock: own, keys, setKeys: keys",
     caughtBy: "test/integration/api/cells.test.ts",
   },
   {
@@ -135,7 +135,7 @@ export const OUTSIDERS: readonly Mutant[] = [
   {
     name: "hub-keeps-a-moved-head",
     breaks: "A hub reads the revocations again if the database contradicts what it has (decision 33)",
-    file: "src/revocation/hub-lines.ts",
+    file: "src/revocation/hub-revocations.ts",
     find: "return head === undefined || head === state.head;",
     replace: "return true;",
     caughtBy: "test/integration/revocation/hubs.test.ts",
@@ -167,9 +167,9 @@ export const OUTSIDERS: readonly Mutant[] = [
   {
     name: "an-edge-invents-processes",
     breaks: "A connection of an edge introduces its own process only (docs/security-model.md)",
-    file: "src/revocation/hub.ts",
-    find: "((child.introduced ?? lockKey) === lockKey && peer",
-    replace: "(peer",
+    file: "src/revocation/hub-child.ts",
+    find: "((this.#introduced ?? lockKey) === lockKey && this.peer",
+    replace: "(this.peer",
     caughtBy: "test/unit/revocation/hub-peer.test.ts",
   },
   {

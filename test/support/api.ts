@@ -7,7 +7,7 @@ import type { Clock } from "#domain/clock.ts";
 import { createLogger } from "#observability/logger.ts";
 import { type ApiProcess, startApi } from "#processes/api.ts";
 import type { WorkerProcess } from "#processes/worker.ts";
-import type { WorkerProcessOptions } from "#processes/worker/options.ts";
+import type { WorkerProcessOptions } from "#processes/worker/services.ts";
 import { type Answer, unlessStale } from "./answer.ts";
 import { observe, type Observed, RequestTrail } from "./failure-report.ts";
 import { freePort } from "./free-port.ts";

@@ -3,7 +3,7 @@ import { NativeConnection } from "@temporalio/worker";
 import { inject } from "vitest";
 import { createLogger } from "#observability/logger.ts";
 import { startWorker, type WorkerProcess } from "#processes/worker.ts";
-import type { WorkerProcessOptions } from "#processes/worker/options.ts";
+import type { WorkerProcessOptions } from "#processes/worker/services.ts";
 import { installTemporalRuntime } from "#temporal/runtime.ts";
 import { workflowBundle } from "./processes.ts";
 

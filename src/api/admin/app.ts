@@ -34,7 +34,7 @@ export async function createAdmin(services: AdminServices): Promise<SignetServer
   const { baseUrl, access, clients, pool, pepper, clock, randomBytes, log } = services;
   const overview = createOverview(services);
   const calls = new InProcessCalls<OperatorIdentity>();
-  const console = services.console?.(overview, calls);
+  const console = services.console?.(services, overview, calls);
   const server = createServer({
     baseUrl,
     guards: {

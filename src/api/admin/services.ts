@@ -37,7 +37,11 @@ export interface AdminServices {
   readonly access: OperatorAccess;
   /** Creates the console; absent for the API alone. */
   readonly console?:
-    | ((overview: () => Promise<Overview>, calls: InProcessCalls<OperatorIdentity>) => Console)
+    | ((
+        services: AdminServices,
+        overview: () => Promise<Overview>,
+        calls: InProcessCalls<OperatorIdentity>,
+      ) => Console)
     | undefined;
   /** Identifies a request's client, if the listener accepts certificates. */
   readonly clients: ClientIdentification;

@@ -1,7 +1,12 @@
+import type { Clock, Timers } from "#domain/clock.ts";
 import { DAY_MS, HOUR_MS, utcDay } from "#domain/ids.ts";
+import type { UpkeepJob } from "#runtime/upkeep.ts";
 import { giveWay, type Patience } from "../errors.ts";
 import type { Queryable } from "../pool.ts";
 
+const PARTITIONS_MS = 3_600_000;
+/** In ten minutes, 1,000 events a second with two keys each make a million keys. */
+const ROTATIONS_MS = 600_000;
 /** Yesterday, today and tomorrow. Statements are planned over every partition, so empty ones cost at each start. */
 const DAYS = 3;
 
@@ -221,4 +226,28 @@ export async function dropClosedTables(db: Queryable, nowMs: number): Promise<st
     }
   }
   return dropped;
+}
+
+/** Returns the jobs that make the partitions of days to come, and begin new tables of keys (role signet_worker). */
+export function partitionJobs({
+  pool,
+  clock,
+  timers,
+}: {
+  readonly pool: Queryable;
+  readonly clock: Clock;
+  readonly timers: Timers;
+}): readonly UpkeepJob[] {
+  return [
+    {
+      name: "partitions",
+      everyMs: PARTITIONS_MS,
+      run: async () => await ensurePartitions(pool, clock.now(), { timers }),
+    },
+    {
+      name: "tables of keys",
+      everyMs: ROTATIONS_MS,
+      run: async () => await rotateTables(pool, clock.now()),
+    },
+  ];
 }

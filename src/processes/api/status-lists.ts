@@ -1,9 +1,7 @@
 /** Wires the status lists: places for tokens of the audiences that ask for them, and the lists for every verifier. */
 import { randomBytes } from "node:crypto";
 import type { StatusListServices } from "#api/routes/status-lists.ts";
-import type { Config } from "#config/config.ts";
 import { createRandomPool } from "#crypto/random-pool.ts";
-import type { Pool } from "#database/pool.ts";
 import {
   findStatusList,
   insertPlacedTokens,
@@ -11,39 +9,31 @@ import {
   readRevokedPlaces,
   reservePlaces,
 } from "#database/repositories/tokens/status-lists.ts";
-import type { GuardedClock } from "#domain/clock.ts";
 import { newId } from "#domain/ids.ts";
-import type { RevocationView } from "#revocation/view.ts";
+import { FruitlessLookups } from "#http/rate-limits/fruitless-lookups.ts";
 import { statusListsUrl } from "#tokens/oauth/metadata.ts";
-import type { KeyStore } from "#tokens/signing-keys/key-store.ts";
 import { StatusListDocuments } from "#tokens/status-lists/documents.ts";
-import { StatusPlaces, LIST_ENDS_MS, LIST_OPEN_MS, LIST_SIZE } from "#tokens/status-lists/places.ts";
-import { machineTimers } from "#runtime/machine-timers.ts";
+import { LIST_ENDS_MS, LIST_OPEN_MS, LIST_SIZE, StatusPlaces } from "#tokens/status-lists/places.ts";
+import type { ApiProcessServices } from "./services.ts";
 
 const ORDER_KEY_BYTES = 32;
 /** Lists that the aggregation names. 7,000 tokens per second fill about 15 before the first of them ends. */
 const ADDRESSES_MAX = 1_000;
 
-export interface StatusListProcessServices {
-  readonly config: Pick<Config, "publicUrl" | "statusListAudiences" | "statusListTtlSeconds">;
-  /** Role signet_issuer. */
-  readonly pool: Pool;
-  readonly keys: Pick<KeyStore, "signingKey">;
-  /** Reads the signing keys again if the one that signs is revoked. */
-  readonly replaceRevokedKey: () => Promise<unknown>;
-  readonly view: RevocationView;
-  readonly clock: GuardedClock;
-}
-
 export interface StatusLists {
   /** Undefined if no audience asks for places. */
   readonly places: StatusPlaces | undefined;
-  readonly routes: Omit<StatusListServices, "lookups">;
+  readonly routes: StatusListServices;
 }
 
-export function createStatusLists(parts: StatusListProcessServices): StatusLists {
-  const { config, pool, keys, replaceRevokedKey, view, clock } = parts;
-  const { publicUrl: issuer, statusListAudiences: audiences = [], statusListTtlSeconds: ttlSeconds } = config;
+/** @param replaceRevokedKey reads the signing keys again if the one that signs is revoked */
+export function createStatusLists(
+  services: ApiProcessServices,
+  replaceRevokedKey: () => Promise<unknown>,
+): StatusLists {
+  const { config, issuer, keys, clock, timers } = services;
+  const { issuer: pool } = services.pools;
+  const { statusListAudiences: audiences = [], statusListTtlSeconds: ttlSeconds } = config;
   const uriOf = (id: string): string => `${statusListsUrl(issuer)}/${id}`;
   const liveSince = (): Date => new Date(clock.now() - LIST_ENDS_MS);
 
@@ -71,7 +61,7 @@ export function createStatusLists(parts: StatusListProcessServices): StatusLists
             insert,
             uriOf,
             clock,
-            timers: machineTimers,
+            timers,
             randomBytes: createRandomPool(),
           }),
     routes: {
@@ -81,12 +71,13 @@ export function createStatusLists(parts: StatusListProcessServices): StatusLists
         uriOf,
         find: async (id) => await findStatusList(pool, id, liveSince()),
         readRevoked: async (list) => await readRevokedPlaces(pool, list),
-        view,
+        view: services.revocation.follower.view,
         signingKey: () => keys.signingKey(),
         replaceRevokedKey,
         clock,
       }),
       addresses: async () => (await listStatusLists(pool, liveSince(), ADDRESSES_MAX)).map(uriOf),
+      lookups: new FruitlessLookups(config.tokenRatePerAddress, timers.monotonic),
     },
   };
 }

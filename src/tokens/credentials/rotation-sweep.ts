@@ -20,7 +20,9 @@ import {
   takeEnded,
   takeOverdue,
 } from "#database/repositories/tokens/rotation-sweep.ts";
+import { isSigningKeyOlder } from "#database/repositories/webhooks/census.ts";
 import { transaction } from "#database/transaction.ts";
+import type { Clock } from "#domain/clock.ts";
 import {
   overdueAlertAfter,
   type Retirement,
@@ -29,9 +31,12 @@ import {
 } from "#domain/secret-version.ts";
 import type { Logger } from "#observability/logger.ts";
 import { metrics } from "#observability/metrics.ts";
+import type { UpkeepJob } from "#runtime/upkeep.ts";
+import { SIGNING_AGE_MAX_MS } from "../signing-keys/lifecycle.ts";
 import { type AppendRotationEntry, createRotationLog, type RotationEntry } from "./rotation-log.ts";
 
 const DAY_MS = 86_400_000;
+const MEASURE_MS = 60_000;
 /** Versions per transaction, which locks the head of the compliance log until it commits. */
 const BATCH = 50;
 /** Limits one run. The next run continues. */
@@ -72,10 +77,7 @@ export async function sweepRotation(options: RotationSweepOptions): Promise<Swep
 }
 
 /** Sets the metric of overdue credentials. */
-export async function measureOverdue({
-  pool,
-  clock,
-}: Pick<RotationSweepOptions, "pool" | "clock">): Promise<void> {
+async function measureOverdue({ pool, clock }: Pick<RotationSweepOptions, "pool" | "clock">): Promise<void> {
   metrics.overdueRotations.set({ kind: "credential" }, await countOverdue(pool, clock.now()));
 }
 
@@ -211,4 +213,29 @@ async function endCredentials(db: PoolClient, sweep: Sweep): Promise<number> {
   }
   await setEndIndexes(db, ends);
   return ended.length;
+}
+
+export interface OverdueRotationsOptions {
+  /** Role signet_rotator. */
+  readonly rotatorPool: Pool;
+  /** Role signet_operator. */
+  readonly operatorPool: Pool;
+  readonly clock: Clock;
+}
+
+/** Returns the job that measures overdue rotations of credentials and signing keys. */
+export function overdueRotationsJob({
+  rotatorPool,
+  operatorPool,
+  clock,
+}: OverdueRotationsOptions): UpkeepJob {
+  return {
+    name: "overdue rotations",
+    everyMs: MEASURE_MS,
+    run: async () => {
+      await measureOverdue({ pool: rotatorPool, clock });
+      const overdue = await isSigningKeyOlder(operatorPool, new Date(clock.now() - SIGNING_AGE_MAX_MS));
+      metrics.overdueRotations.set({ kind: "signing_key" }, overdue ? 1 : 0);
+    },
+  };
 }

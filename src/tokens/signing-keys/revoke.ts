@@ -10,7 +10,9 @@ import {
 import { transaction } from "#database/transaction.ts";
 import { found } from "#domain/errors.ts";
 import { publishRevocation, type Revocation } from "#revocation/publish-revocation.ts";
+import type { RevocationView } from "#revocation/view.ts";
 import { within } from "#runtime/within.ts";
+import type { KeyStore } from "./key-store.ts";
 import { KeyChange, type SigningKeyServices } from "./rotate.ts";
 import { generateSigningKey } from "./signing-key.ts";
 
@@ -82,4 +84,30 @@ export async function revokeSigningKey(
     );
     return { key: revoked ?? before, revocation };
   });
+}
+
+/** A holder that cannot be revoked, to ask about a key alone. */
+const NOBODY = {
+  credentialId: "",
+  principalId: "",
+  tenantId: "",
+  jti: "",
+  issuedAt: Infinity,
+  certificateThumbprint: undefined,
+};
+
+/** Returns the function that reads the keys again if a key, by default the one that signs, is revoked and signs. */
+export function keyReplacement(
+  keys: Pick<KeyStore, "signingKey" | "refresh">,
+  view: Pick<RevocationView, "issuableFrom">,
+): (kid?: string) => Promise<boolean> {
+  return async (kid = keys.signingKey().kid) => {
+    if (view.issuableFrom({ ...NOBODY, kid }) !== Infinity) {
+      return false;
+    }
+    if (keys.signingKey().kid === kid) {
+      await keys.refresh();
+    }
+    return keys.signingKey().kid !== kid;
+  };
 }

@@ -17,10 +17,17 @@ import {
   type SigningKeyRow,
 } from "#database/repositories/tokens/signing-keys.ts";
 import { transaction } from "#database/transaction.ts";
-import type { Clock, Timers } from "#domain/clock.ts";
+import type { Clock, GuardedClock, Timers } from "#domain/clock.ts";
 import type { RandomBytes } from "#domain/ids.ts";
+import type { UpkeepJob } from "#runtime/upkeep.ts";
 import { generateSigningKey } from "./signing-key.ts";
 import { nextActivation, PUBLISHED_AFTER_MS, PUBLISHED_BEFORE_MS } from "./lifecycle.ts";
+
+/**
+ * How often an api looks whether the keys of access tokens are due, as the schedule does for those of security events. A
+ * revoked key that had no successor is replaced within it, once the key service answers.
+ */
+const EVERY_MS = 60_000;
 
 export interface SigningKeyServices {
   /** Role signet_operator. */
@@ -210,4 +217,16 @@ export async function advanceRotation(
     await change.record(author);
     return made as SigningKeyRow;
   });
+}
+
+/** Returns the job that rotates the keys of access tokens, which apis do. */
+export function signingKeysJob(services: SigningKeyServices & { readonly clock: GuardedClock }): UpkeepJob {
+  return {
+    name: "signing keys",
+    everyMs: EVERY_MS,
+    run: async () => {
+      services.clock.requireRight();
+      await rotateSigningKeys(services, "access", { actor: "system:rotateSigningKeys" });
+    },
+  };
 }

@@ -5,10 +5,16 @@
  */
 import { createCipheriv, createSecretKey } from "node:crypto";
 import { type Batcher, createBatcher } from "#database/batcher.ts";
-import type { PlacedToken, ReservedPlaces } from "#database/repositories/tokens/status-lists.ts";
+import type { Pool } from "#database/pool.ts";
+import {
+  forgetStatusLists,
+  type PlacedToken,
+  type ReservedPlaces,
+} from "#database/repositories/tokens/status-lists.ts";
 import type { Clock, Timers } from "#domain/clock.ts";
 import type { RandomBytes } from "#domain/ids.ts";
 import { TOKEN_LIFETIME_SECONDS } from "#domain/identity.ts";
+import type { UpkeepJob } from "#runtime/upkeep.ts";
 import type { Place, TokenSubject } from "../oauth/access-token.ts";
 
 const HALF_BITS = 10;
@@ -29,6 +35,9 @@ const ROUNDS = 10;
 const TOKENS_PER_STATEMENT = 500;
 const STATEMENTS_AT_ONCE = 2;
 const JTI_RANDOM_BYTES = 8;
+const FORGET_MS = 60_000;
+/** Rows of tokens. */
+const FORGOTTEN_AT_ONCE = 5_000;
 
 /** Returns the order of a list's places: a bijection on 0 to 2^20 - 1, whose round functions are tables made by AES. */
 export function placeOrder(key: Buffer): (ordinal: number) => number {
@@ -148,4 +157,16 @@ export class StatusPlaces {
     const { id, number: list, order_key: orderKey, first } = await reserve(BLOCK);
     this.#block = { list, uri: uriOf(id), order: placeOrder(orderKey), until, next: first, left: BLOCK };
   }
+}
+
+/** Returns the job that removes ended status lists. A list of a million tokens takes 200 statements. */
+export function statusListsJob({ pool, clock }: { readonly pool: Pool; readonly clock: Clock }): UpkeepJob {
+  return {
+    name: "status lists",
+    everyMs: FORGET_MS,
+    run: async () => {
+      const before = new Date(clock.now() - LIST_ENDS_MS);
+      while ((await forgetStatusLists(pool, before, FORGOTTEN_AT_ONCE)) > 0);
+    },
+  };
 }

@@ -22,8 +22,11 @@ import { type OwnEventServices, publishOwnEvent } from "../ingest/own-event.ts";
 import { streamOf } from "../sending/delivery-format.ts";
 import { publishStreamUpdated } from "../ssf/publish.ts";
 import { ENDPOINT_MOVES, mayMove } from "#domain/endpoint-state.ts";
+import type { UpkeepJob } from "#runtime/upkeep.ts";
 
 const DISABLED_AT_ONCE = 100;
+const WRITE_MS = 2_000;
+const DISABLE_MS = 60_000;
 
 /** Writes which endpoints were reached and which were not. */
 export async function writeFailures(pool: Pool, failures: EndpointFailures): Promise<void> {
@@ -163,4 +166,21 @@ async function move(
     options,
   );
   return { tenant_id: tenantId, endpoint_id: id, ...details };
+}
+
+/** Returns the jobs that disable endpoints that have failed for days. They check more often if the limit is short. */
+export function failureJobs(
+  options: DisableOptions,
+  failures: EndpointFailures,
+  afterMs: DisableFailingOptions["afterMs"],
+): readonly UpkeepJob[] {
+  const write = async (): Promise<void> => await writeFailures(options.pool, failures);
+  return [
+    { name: "endpoint failures", everyMs: WRITE_MS, run: write, end: write },
+    {
+      name: "failing endpoints",
+      everyMs: Math.min(DISABLE_MS, Math.max(WRITE_MS, afterMs / 100)),
+      run: async () => await disableFailing({ ...options, afterMs }),
+    },
+  ];
 }

@@ -12,8 +12,11 @@ import {
   restartVerifications,
 } from "#database/repositories/endpoints/endpoint-verifications.ts";
 import type { Clock } from "#domain/clock.ts";
+import type { UpkeepJob } from "#runtime/upkeep.ts";
 import { isOpen, lookUpEach } from "#temporal/open-workflow.ts";
 
+const EVERY_MS = 15_000;
+const AT_ONCE_MAX = 1_000;
 /** Longer than a ping, and its retries in another worker. */
 const OVERDUE_AFTER_MS = 60_000;
 
@@ -21,7 +24,7 @@ export interface LostVerificationsOptions {
   readonly pool: Pool;
   readonly client: Client;
   /** Maximum number of verifications per round. The next round goes on behind them, since open ones stay overdue. */
-  readonly limit: number;
+  readonly limit?: number;
   readonly clock: Clock;
   readonly log: Logger;
 }
@@ -40,6 +43,11 @@ export class LostVerifications {
     this.#options = options;
   }
 
+  /** The job that restarts them. */
+  get job(): UpkeepJob {
+    return { name: "lost verifications", everyMs: EVERY_MS, run: async () => await this.restart() };
+  }
+
   /**
    * Runs one round.
    *
@@ -47,7 +55,7 @@ export class LostVerifications {
    * @throws if the database or Temporal is unavailable; nothing was restarted on a guess then
    */
   async restart(): Promise<number> {
-    const { pool, limit, clock } = this.#options;
+    const { pool, limit = AT_ONCE_MAX, clock } = this.#options;
     const nowMs = clock.now();
     const instants = { before: new Date(nowMs - OVERDUE_AFTER_MS), now: new Date(nowMs) };
     const overdue = await findOverdueVerifications(pool, { ...instants, after: this.#after, limit });

@@ -5,9 +5,18 @@ import {
   completeUncounted,
   countHour,
   countRetries,
+  countUncounted,
   takeUncounted,
 } from "#database/repositories/webhooks/uncounted-hours.ts";
 import { transaction } from "#database/transaction.ts";
+import type { Clock, Timers } from "#domain/clock.ts";
+import { metrics } from "#observability/metrics.ts";
+import type { UpkeepJob } from "#runtime/upkeep.ts";
+
+/** Counts for so long, then pauses. */
+const WORK_MS = 500;
+const EVERY_MS = 1_000;
+const IDLE_MS = 60_000;
 
 /**
  * Counts the newest hour that is not counted (role signet_worker). Returns the number of counted hours: 0 or 1. Also 0 if
@@ -33,24 +42,31 @@ export async function countStored(pool: Pool, now: Date): Promise<number> {
   }
 }
 
-/**
- * Counts hours until a time has passed or there are none. Returns 0 if there were none.
- *
- * @param ms the time, in milliseconds
- */
-export async function countStoredFor(
-  ms: number,
-  pool: Pool,
-  now: Date,
-  monotonic: () => number,
-): Promise<number> {
-  const until = monotonic() + ms;
-  let counted = 0;
-  while ((await countStored(pool, now)) > 0) {
-    counted += 1;
-    if (monotonic() >= until) {
-      break;
-    }
-  }
-  return counted;
+export interface StoredCountsOptions {
+  /** Role signet_worker. */
+  readonly pool: Pool;
+  readonly clock: Clock;
+  readonly timers: Pick<Timers, "monotonic">;
+}
+
+/** Returns the job that counts hours until a time has passed or there are none. */
+export function storedCountsJob({ pool, clock, timers }: StoredCountsOptions): UpkeepJob {
+  return {
+    name: "stored deliveries",
+    everyMs: EVERY_MS,
+    idleMs: IDLE_MS,
+    run: async () => {
+      const now = new Date(clock.now());
+      const until = timers.monotonic() + WORK_MS;
+      let counted = 0;
+      while ((await countStored(pool, now)) > 0) {
+        counted += 1;
+        if (timers.monotonic() >= until) {
+          break;
+        }
+      }
+      metrics.uncountedHours.set(await countUncounted(pool, now));
+      return counted;
+    },
+  };
 }

@@ -11,8 +11,13 @@ import {
   takeNotices,
 } from "#database/repositories/webhooks/dead-letter-counts.ts";
 import { transaction } from "#database/transaction.ts";
+import type { UpkeepJob } from "#runtime/upkeep.ts";
 import { type OwnEventServices, publishOwnEvent } from "../ingest/own-event.ts";
 
+const COUNTS_MS = 1_000;
+/** Readers add the changes that are not folded yet; only notices wait, of which each covers a minute. */
+const COUNTS_IDLE_MS = 8_000;
+const NOTICES_MS = 10_000;
 const FOLDED_MAX = 10_000;
 const NOTICES_MAX = 50;
 /** A day and an hour of a week, scaled down if the dead-letter period is shorter. */
@@ -57,7 +62,7 @@ function eventOf(notice: DeadLetterNotice): {
 }
 
 /** Publishes the due notices once each: their rows are removed in the transaction that publishes them. */
-export async function publishNotices(options: NoticeOptions): Promise<number> {
+async function publishNotices(options: NoticeOptions): Promise<number> {
   const { pool, clock, deadLetterMs } = options;
   const windowMs = deadLetterMs * WINDOW_SHARE;
   const now = new Date(clock.now());
@@ -78,4 +83,17 @@ export async function publishNotices(options: NoticeOptions): Promise<number> {
       return published;
     }
   }
+}
+
+/** Returns the jobs that fold the counts of dead letters, and notify tenants. */
+export function deadLetterJobs(options: NoticeOptions): readonly UpkeepJob[] {
+  return [
+    {
+      name: "dead letter counts",
+      everyMs: COUNTS_MS,
+      idleMs: COUNTS_IDLE_MS,
+      run: async () => await foldDeadLetters(options),
+    },
+    { name: "dead letter notices", everyMs: NOTICES_MS, run: async () => await publishNotices(options) },
+  ];
 }

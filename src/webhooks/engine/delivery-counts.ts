@@ -15,8 +15,12 @@ import {
 } from "#database/repositories/webhooks/delivery-counts.ts";
 import { transaction } from "#database/transaction.ts";
 import { healthOf, withResults } from "#domain/endpoint-health.ts";
+import type { UpkeepJob } from "#runtime/upkeep.ts";
 import { type OwnEventServices, publishOwnEvent } from "../ingest/own-event.ts";
 
+const EVERY_MS = 1_000;
+/** Readers add the changes that are not folded yet; only health waits. */
+const IDLE_MS = 8_000;
 const FOLDED_MAX = 10_000;
 const COUNTS_TABLE = "delivery_counts";
 
@@ -129,4 +133,14 @@ async function report(
         : { at: lastFailure.at.toISOString(), status: lastFailure.status, error: lastFailure.error },
   });
   await publishOwnEvent(db, { tenantId, type, data, except: endpointId, onlyIfTaken: true }, options);
+}
+
+/** Returns the job that folds the counts of deliveries, and reports endpoints that begin or cease to fail. */
+export function deliveryCountsJob(options: FoldOptions): UpkeepJob {
+  return {
+    name: "delivery counts",
+    everyMs: EVERY_MS,
+    idleMs: IDLE_MS,
+    run: async () => await foldDeliveryChanges(options),
+  };
 }

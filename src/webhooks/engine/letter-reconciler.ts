@@ -25,8 +25,12 @@ import {
   takeFromCarrier,
 } from "#database/repositories/webhooks/reconciliation.ts";
 import type { Clock } from "#domain/clock.ts";
+import { metrics } from "#observability/metrics.ts";
+import type { UpkeepJob } from "#runtime/upkeep.ts";
 import { lookUp, lookUpEach, OPEN } from "#temporal/open-workflow.ts";
 import { VIEWS } from "#temporal/views.ts";
+import type { Presence } from "./presence.ts";
+import { RECONCILE_MS } from "./reconciler.ts";
 
 /** Most of a round: a million dead letters, or 24,000 workflows, are compared within two minutes. */
 const LETTERS_MAX = 50_000;
@@ -78,6 +82,15 @@ export class LetterReconciler {
 
   constructor(options: LetterReconcilerOptions) {
     this.#options = options;
+  }
+
+  /** Returns the job that reconciles. One worker does: Temporal limits how often a namespace is searched. */
+  job(presence: Pick<Presence, "first">): UpkeepJob {
+    return {
+      name: "reconciliation of dead letters",
+      everyMs: RECONCILE_MS,
+      run: async () => metrics.uncarriedDeadLetters.set(presence.first ? await this.reconcile() : 0),
+    };
   }
 
   /**

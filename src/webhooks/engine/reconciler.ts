@@ -15,11 +15,14 @@ import {
 } from "#database/repositories/webhooks/reconciliation.ts";
 import { putBounded } from "#domain/bounded-map.ts";
 import type { Clock } from "#domain/clock.ts";
+import { metrics } from "#observability/metrics.ts";
+import type { UpkeepJob } from "#runtime/upkeep.ts";
 import { lookUp, lookUpEach, type Pause } from "#temporal/open-workflow.ts";
 import { byCarrier } from "./by-carrier.ts";
 import { unknownIn } from "./carrier-starter.ts";
 import { START_ENDS_MS } from "./starts.ts";
 
+export const RECONCILE_MS = 5_000;
 /** Longer than an attempt with all its waits. */
 const OVERDUE_AFTER_MS = 60_000;
 /** Shorter than the dispatcher's sweep, which renews claims without an outcome. */
@@ -57,6 +60,19 @@ export class Reconciler {
 
   constructor(options: ReconcilerOptions) {
     this.#options = options;
+  }
+
+  /** The job that gives overdue deliveries a new workflow if theirs is gone. */
+  get job(): UpkeepJob {
+    return {
+      name: "reconciliation",
+      everyMs: RECONCILE_MS,
+      run: async () => {
+        const { moved, late } = await this.reconcile();
+        metrics.movedDeliveries.inc(moved);
+        metrics.lateDeliveries.set(late);
+      },
+    };
   }
 
   /** Runs one round. @throws if the database or Temporal is unavailable; no delivery was moved on a guess then */

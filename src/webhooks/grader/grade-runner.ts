@@ -19,8 +19,11 @@ import type { ReceiverAccess } from "../sending/receiver-access.ts";
 import type { Signer } from "../sending/signer.ts";
 import type { GuardedClock, Timers } from "#domain/clock.ts";
 import type { RandomBytes } from "#domain/ids.ts";
+import type { UpkeepJob } from "#runtime/upkeep.ts";
 import { type GradeLimits, GRADE_LIMITS, gradeReceiver } from "./grade.ts";
 
+/** For grades lost by a worker, which no notification reports. */
+const POLL_MS = 30_000;
 const AT_ONCE_MAX = 4;
 const RUNS_MAX = 2;
 /** Time beyond the limit of a grade, for its last request and for writing its result. */
@@ -51,6 +54,16 @@ export class GradeRunner {
 
   constructor(options: GradeRunnerOptions) {
     this.#options = options;
+  }
+
+  /** The job that runs requested grades. */
+  get job(): UpkeepJob {
+    return {
+      name: "grades",
+      everyMs: POLL_MS,
+      run: async () => await this.poll(),
+      end: async () => await this.stop(),
+    };
   }
 
   /** Reports that a grade may be waiting. */

@@ -2,8 +2,13 @@
  * Endpoints that were recently slow or failing. Their deliveries take the slow lane, so that a hanging receiver uses
  * only its own slots. Bounded. The caller passes the time.
  */
+import type { Pool } from "#database/pool.ts";
+import { readHealth, writeHealth } from "#database/repositories/health.ts";
 import { putBounded } from "#domain/bounded-map.ts";
+import type { Clock } from "#domain/clock.ts";
+import type { UpkeepJob } from "#runtime/upkeep.ts";
 
+const EXCHANGE_MS = 1_000;
 /** An endpoint counts as slow for this long after its last slow or failed attempt. */
 const SLOW_MS = 60_000;
 /** A first attempt waits this long for its response. A response that takes longer is slow. */
@@ -157,4 +162,24 @@ export class EndpointHealth {
       this.#unwritten.delete(forgotten);
     }
   }
+}
+
+/**
+ * Returns the job that exchanges the health of endpoints with other workers. Without others it only writes, for ingest and
+ * for later ones.
+ */
+export function healthJob(
+  health: EndpointHealth,
+  { pool, clock }: { readonly pool: Pool; readonly clock: Clock },
+  presence: { readonly alone: boolean },
+): UpkeepJob {
+  return {
+    name: "endpoint health",
+    everyMs: EXCHANGE_MS,
+    run: async () => {
+      await writeHealth(pool, health.takeChanges());
+      const now = clock.now();
+      health.merge(presence.alone ? [] : await readHealth(pool, new Date(now)), now);
+    },
+  };
 }

@@ -8,9 +8,11 @@ import {
   takeSilentJobs,
 } from "#database/repositories/webhooks/replay-jobs.ts";
 import { transaction } from "#database/transaction.ts";
+import type { UpkeepJob } from "#runtime/upkeep.ts";
 import { logJobEnd } from "./job-entries.ts";
 import type { ReplayStarter } from "./replay-starter.ts";
 
+const EVERY_MS = 5_000;
 /** The API starts a job immediately, and a page is done at least every second. */
 const SILENT_AFTER_MS = 15_000;
 const KICKS_MAX = 100;
@@ -52,4 +54,9 @@ export async function sweepReplays(options: ReplaySweepOptions): Promise<void> {
       return;
     }
   }
+}
+
+/** Returns the job that starts replay jobs that should run and do not. */
+export function replaySweepJob(options: ReplaySweepOptions): UpkeepJob {
+  return { name: "replay sweep", everyMs: EVERY_MS, run: async () => await sweepReplays(options) };
 }

@@ -17,7 +17,9 @@ import {
 } from "#database/repositories/tenant-erasure.ts";
 import type { Releaser } from "../engine/release.ts";
 import type { Clock } from "#domain/clock.ts";
+import type { UpkeepJob } from "#runtime/upkeep.ts";
 
+const EVERY_MS = 5_000;
 const TENANTS_MAX = 10;
 const PAGE = 500;
 /**
@@ -72,4 +74,14 @@ async function walk(
     }
     after = erased.last;
   }
+}
+
+/** Returns the job that removes the rest of erased tenants, and ends the workflows of their deliveries. */
+export function erasureJob(options: TenantErasureOptions): UpkeepJob {
+  return {
+    name: "erasure",
+    everyMs: EVERY_MS,
+    run: async () => await eraseTenants(options),
+    end: async () => await options.releaser.drain(),
+  };
 }

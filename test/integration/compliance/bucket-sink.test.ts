@@ -10,6 +10,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { openBucketSink } from "#compliance/bucket-sink.ts";
 import { CheckpointKey } from "#compliance/checkpoint-key.ts";
 import { type CheckpointSink, createFileSink } from "#compliance/checkpoint-sink.ts";
+import { loadCheckpointSigning } from "#compliance/open-signer.ts";
 import { signCheckpoint } from "#compliance/sign-checkpoint.ts";
 import { loadConfig } from "#config/config.ts";
 import { systemClock } from "#runtime/machine-timers.ts";
@@ -18,7 +19,6 @@ import { parseVerifierKey } from "#lib/transparency-log/signed-note.ts";
 import { createLogger } from "#observability/logger.ts";
 import { createPool, type Pool } from "#database/pool.ts";
 import { examineBucket } from "#processes/doctor/checks.ts";
-import { loadCheckpointSigning } from "#processes/worker/checkpoints.ts";
 import { useTestApi } from "#test/support/api.ts";
 import { AWS_REGION, type AwsServer, startAwsServer, withoutAwsServer } from "#test/support/aws-server.ts";
 import { runSignet } from "#test/support/command-line.ts";
@@ -35,6 +35,7 @@ allowMinutes(15);
 const api = useTestApi();
 const LOCK_MS = 30 * 86_400_000;
 const log = createLogger({ level: "silent" });
+const sources = { clock: systemClock, randomBytes };
 
 test("a worker says which package a bucket needs", async () => {
   // The image has no optional packages.
@@ -251,7 +252,7 @@ describe.skipIf(withoutAwsServer("VersityGW", "checkpoints in a bucket"))("a buc
 
   test("without object lock stops the start, and the doctor names it", async () => {
     const bucket = await createBucket(false);
-    await expect(loadCheckpointSigning(settings(bucket), randomBytes, log)).rejects.toThrow(
+    await expect(loadCheckpointSigning(settings(bucket), sources, log)).rejects.toThrow(
       `SIGNET_CHECKPOINT_S3_URL cannot be used: bucket ${bucket} has no object lock`,
     );
     const sink = await open(bucket);
@@ -268,20 +269,20 @@ describe.skipIf(withoutAwsServer("VersityGW", "checkpoints in a bucket"))("a buc
     const bucket = await createBucket();
     const secret = process.env["AWS_SECRET_ACCESS_KEY"];
     process.env["AWS_SECRET_ACCESS_KEY"] = "wrong";
-    const opening = loadCheckpointSigning(settings(bucket), randomBytes, log);
+    const opening = loadCheckpointSigning(settings(bucket), sources, log);
     await expect(opening).rejects.toThrow("SIGNET_CHECKPOINT_S3_URL cannot be used: SignatureDoesNotMatch");
     process.env["AWS_SECRET_ACCESS_KEY"] = secret;
   });
 
   test("that does not exist stops the start; one that does not answer delays checkpoints only", async () => {
-    await expect(loadCheckpointSigning(settings("no-such-bucket"), randomBytes, log)).rejects.toThrow(
+    await expect(loadCheckpointSigning(settings("no-such-bucket"), sources, log)).rejects.toThrow(
       "SIGNET_CHECKPOINT_S3_URL cannot be used: NoSuchBucket",
     );
     const nobody = `http://127.0.0.1:${await freePort()}`;
     const bucket = await createBucket();
-    const { sink } = await loadCheckpointSigning(settings(bucket, nobody), randomBytes, log);
+    const { sink } = await loadCheckpointSigning(settings(bucket, nobody), sources, log);
     await expect(sink.append({ seq: 1, note: "first" })).rejects.toThrow("ECONNREFUSED");
-    const { sink: reached } = await loadCheckpointSigning(settings(bucket), randomBytes, log);
+    const { sink: reached } = await loadCheckpointSigning(settings(bucket), sources, log);
     expect(reached.place).toBe(`s3://${bucket}/log/`);
     expect(await examineBucket(async () => await Promise.resolve(reached))).toEqual({
       check: "bucket",

@@ -2,9 +2,14 @@
  * Corrects instants that are impossibly far in the future (decision 25). They were stamped by a process of 0.2.0 with a
  * wrong clock, or by any process before PostgreSQL's own clock went back. Work that waits for them becomes due.
  */
+import type { Logger } from "pino";
 import { CLOCK_SKEW_MAX_MS } from "#database/database-clock.ts";
 import type { Queryable } from "#database/pool.ts";
+import type { Clock, Timers } from "#domain/clock.ts";
+import type { UpkeepJob } from "#runtime/upkeep.ts";
 import { chosenRows } from "./claims.ts";
+
+const EVERY_MS = 20_000;
 
 interface Repair {
   readonly name: string;
@@ -127,4 +132,33 @@ export async function bringBackCycles(db: Queryable, nowMs: number): Promise<num
       return count;
     }
   }
+}
+
+export interface FutureInstantsOptions {
+  /** Role signet_worker. */
+  readonly pool: Queryable;
+  readonly clock: Clock;
+  readonly timers: Pick<Timers, "monotonic">;
+  readonly log: Logger;
+}
+
+/** Returns the job that brings impossible instants back; retries only when some may exist, since that reads them all. */
+export function futureInstantsJob({ pool, clock, timers, log }: FutureInstantsOptions): UpkeepJob {
+  let offsetMs = Number.POSITIVE_INFINITY;
+  return {
+    name: "future instants",
+    everyMs: EVERY_MS,
+    run: async () => {
+      const nowMs = clock.now();
+      let count = await bringBackInstants(pool, nowMs);
+      const before = offsetMs;
+      offsetMs = nowMs - timers.monotonic();
+      if (offsetMs < before - CLOCK_SKEW_MAX_MS) {
+        count += await bringBackCycles(pool, nowMs);
+      }
+      if (count > 0) {
+        log.warn({ count }, "reset future instants written by a wrong clock");
+      }
+    },
+  };
 }

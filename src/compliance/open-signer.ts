@@ -1,25 +1,20 @@
-/** Wires the signer of the compliance log for the worker process. */
-import type { Client } from "@temporalio/client";
+/** Opens the signer of the compliance log from the settings. */
 import { join } from "node:path";
 import { NODE_CRYPTO } from "#lib/transparency-log/node-crypto.ts";
 import { parseVerifierKey, type VerifierKey } from "#lib/transparency-log/signed-note.ts";
-import type { CheckpointKey } from "#compliance/checkpoint-key.ts";
-import { openBucketSink } from "#compliance/bucket-sink.ts";
-import { type CheckpointSink, createFileSink, SinkUnusableError } from "#compliance/checkpoint-sink.ts";
-import { loadCheckpointKey } from "#compliance/load-checkpoint-key.ts";
-import type { CheckpointSigner } from "#compliance/sign-checkpoint.ts";
 import { type Config, ConfigError } from "#config/config.ts";
 import { LONG_STATEMENT_TIMEOUT_MS } from "#database/bounded-client.ts";
-import { listen } from "#database/listener.ts";
 import { createPool, type Pool } from "#database/pool.ts";
 import { isSigningKey } from "#database/repositories/tokens/signing-keys.ts";
 import type { Clock } from "#domain/clock.ts";
-import { machineTimers, systemClock } from "#runtime/machine-timers.ts";
 import type { RandomBytes } from "#domain/ids.ts";
 import type { Logger } from "#observability/logger.ts";
-import { REVOCATION_CHANNEL } from "#revocation/follower.ts";
 import { messageOf } from "#runtime/thrown.ts";
-import { CheckpointRequests } from "#temporal/checkpoint-requests.ts";
+import { openBucketSink } from "./bucket-sink.ts";
+import type { CheckpointKey } from "./checkpoint-key.ts";
+import { type CheckpointSink, createFileSink, SinkUnusableError } from "./checkpoint-sink.ts";
+import { loadCheckpointKey } from "./load-checkpoint-key.ts";
+import type { CheckpointSigner } from "./sign-checkpoint.ts";
 
 /** One connection reads, one waits for its turn. */
 const CONNECTIONS_MAX = 2;
@@ -32,14 +27,17 @@ export interface CheckpointSigning {
   readonly sink: CheckpointSink;
 }
 
-export interface CheckpointServices {
+export interface CheckpointServices extends Pick<CheckpointSigner, "pool" | "clock"> {
   readonly config: { readonly databaseUrl: string };
-  /** Role signet_worker. */
-  readonly pool: Pool;
   /** Role signet_operator, which sees the token signing keys. */
   readonly operatorPool: Pool;
-  readonly clock: Clock;
   readonly log: Logger;
+}
+
+export interface SinkServices {
+  /** Dates how long a bucket keeps checkpoints. */
+  readonly clock: Clock;
+  readonly randomBytes: RandomBytes;
 }
 
 async function verifierKey(text: string): Promise<VerifierKey> {
@@ -51,11 +49,14 @@ async function verifierKey(text: string): Promise<VerifierKey> {
 }
 
 /** Opens the configured sink, unchecked. @throws ConfigError if production has none */
-export async function openSink(config: Config, randomBytes: RandomBytes): Promise<CheckpointSink> {
+export async function openSink(
+  config: Config,
+  { clock, randomBytes }: SinkServices,
+): Promise<CheckpointSink> {
   const { checkpointDir, checkpointBucket: place, checkpointLockMode, checkpointLockMs } = config;
   if (place !== undefined) {
     const lock = { mode: checkpointLockMode, forMs: checkpointLockMs };
-    return await openBucketSink({ place, lock, clock: systemClock });
+    return await openBucketSink({ place, lock, clock });
   }
   if (checkpointDir === undefined && !config.development) {
     throw new ConfigError([
@@ -66,15 +67,11 @@ export async function openSink(config: Config, randomBytes: RandomBytes): Promis
 }
 
 /** A bucket that does not answer delays checkpoints, not deliveries: each checkpoint checks it again. */
-async function openCheckedSink(
-  config: Config,
-  randomBytes: RandomBytes,
-  log: Logger,
-): Promise<CheckpointSink> {
+async function openCheckedSink(config: Config, services: SinkServices, log: Logger): Promise<CheckpointSink> {
   const variable =
     config.checkpointBucket === undefined ? "SIGNET_CHECKPOINT_DIR" : "SIGNET_CHECKPOINT_S3_URL";
   try {
-    const sink = await openSink(config, randomBytes);
+    const sink = await openSink(config, services);
     await sink.check().catch((error: unknown) => {
       if (error instanceof SinkUnusableError) {
         throw error;
@@ -92,12 +89,12 @@ async function openCheckedSink(
 /** @throws ConfigError if key or sink is unusable; production has no defaults for them */
 export async function loadCheckpointSigning(
   config: Config,
-  randomBytes: RandomBytes,
+  services: SinkServices,
   log: Logger,
 ): Promise<CheckpointSigning> {
-  const key = await loadCheckpointKey(config, randomBytes);
+  const key = await loadCheckpointKey(config, services.randomBytes);
   const trusted = await Promise.all([key.verifierKey, ...config.checkpointPreviousKeys].map(verifierKey));
-  return { key, trusted, sink: await openCheckedSink(config, randomBytes, log) };
+  return { key, trusted, sink: await openCheckedSink(config, services, log) };
 }
 
 /** @throws Error if the key also signs tokens */
@@ -117,29 +114,4 @@ export async function openCheckpointSigner(
   });
   log.info({ verifier_key: key.verifierKey, directory: sink.place }, "signing the compliance log");
   return { key, trusted, sink, auditPool, pool, clock, close: async () => await auditPool.end() };
-}
-
-/** Listens for revocations and triggers signing of the log. */
-export function requestCheckpoints(
-  databaseUrl: string,
-  temporal: Client,
-  log: Logger,
-): { stop(): Promise<void> } {
-  const requests = new CheckpointRequests(temporal, machineTimers, log);
-  const stopListening = listen({
-    timers: machineTimers,
-    url: databaseUrl,
-    channels: {
-      // `sequence:kind:target`
-      [REVOCATION_CHANNEL]: (payload) =>
-        requests.request(payload === undefined ? undefined : Number.parseInt(payload, 10)),
-    },
-    log,
-  });
-  return {
-    stop: async () => {
-      await stopListening();
-      await requests.stop();
-    },
-  };
 }
