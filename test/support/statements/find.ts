@@ -28,6 +28,7 @@ const ELSEWHERE: Readonly<Record<string, string>> = {
   "src/database/transaction.ts": "transactions and settings need no right",
   "src/database/repositories/tokens/lease-keys.ts": "`signet migrate` sets the keys as the owner",
   "src/processes/embedded/postgres.ts": "the administrator creates the database",
+  "src/tools/row-types.ts": "the generator reads the catalogue as the owner",
   "src/webhooks/engine/letter-reconciler.ts": "asks a workflow, not the database",
   "src/webhooks/engine/reconciler.ts": "asks a workflow, not the database",
 };

@@ -122,7 +122,7 @@ export class Roles {
       return;
     }
     const value = is.isPropertyAssignment(property) ? property.initializer : property.name;
-    const target = type === undefined ? undefined : checker.getPropertyOfType(type, property.name.getText());
+    const target = this.#memberOf(type, property.name.getText());
     for (const handle of target?.declarations ?? []) {
       this.#add(handle.resolve(), value);
     }
@@ -180,6 +180,12 @@ export class Roles {
   #isConnection(type: Type): boolean {
     const names = [type.getAliasSymbol()?.name, type.getSymbol()?.name];
     return names.some((name) => name !== undefined && CONNECTIONS.has(name));
+  }
+
+  /** Returns a member of a type. What an async function returns may also be a promise of it. */
+  #memberOf(type: Type | undefined, name: string): Symbol | undefined {
+    const parts = type?.isUnionType() === true ? (type.getTypes() ?? []) : type === undefined ? [] : [type];
+    return parts.map((part) => this.#program.checker.getPropertyOfType(part, name)).find(Boolean);
   }
 
   #members(type: Type): ReturnType<Program["checker"]["getPropertiesOfType"]> {
