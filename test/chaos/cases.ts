@@ -29,6 +29,7 @@ import type { Scene } from "./trial.ts";
 export interface SetScene extends Scene {
   /** Duration of a soak. */
   readonly minutes: number;
+  readonly log: (line: string) => void;
 }
 
 export interface ChaosCase {

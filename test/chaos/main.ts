@@ -30,6 +30,8 @@ const USAGE = `npm run test:chaos -- [options]
   --no-build          use dist/ as it is
 `;
 const CASE_TIMEOUT_MS = 12 * 60_000;
+/** The soak's nights are on top of its minutes: at most three for each five. */
+const SOAK_TIMEOUT_FACTOR = 1.6;
 const MINUTE_MS = 60_000;
 const SOAK_MINUTES = 60;
 
@@ -61,8 +63,8 @@ async function runAlone(common: Common, chaos: ChaosCase, options: ChaosOptions)
     return describeResult(chaos, { skipped: "cannot mount a disk on this machine" }, seconds());
   }
   try {
-    const outcome = chaos.run({ ...place.scene, quick, minutes });
-    const timeoutMs = CASE_TIMEOUT_MS + minutes * MINUTE_MS;
+    const outcome = chaos.run({ ...place.scene, quick, minutes, log: common.log });
+    const timeoutMs = CASE_TIMEOUT_MS + minutes * SOAK_TIMEOUT_FACTOR * MINUTE_MS;
     return describeResult(chaos, await withTimeout(outcome, chaos.name, timeoutMs), seconds());
   } finally {
     await place.close();

@@ -154,14 +154,24 @@ function grownTables(samples: readonly Sample[]): Record<string, number> {
 /** Ends a day of PostgreSQL and of all processes when the events that were sent so far have arrived. */
 type NextDay = (sent: number) => Promise<void>;
 
-/** Samples until `end` is called, which returns all samples. */
-function takeSamples(world: World, everyMs: number): { end(): Promise<readonly Sample[]> } {
+const inWords = (values: Sample["values"]): string =>
+  Object.entries(values)
+    .map(([name, value]) => `${name} ${round(value, 0)}`)
+    .join(", ");
+
+/** Samples until `end` is called, which returns all samples. Logs each, so that a soak that is cut short says something. */
+function takeSamples(
+  { world, log }: Pick<SetScene, "world" | "log">,
+  everyMs: number,
+): { end(): Promise<readonly Sample[]> } {
   const began = performance.now();
   const samples: Sample[] = [];
   const over = new AbortController();
   const sampling = (async () => {
     while (!over.signal.aborted) {
-      samples.push(await sample(world, began));
+      const taken = await sample(world, began);
+      samples.push(taken);
+      log(`soak, ${round(taken.atS / 60, 0)} min: ${inWords(taken.values)}`);
       await delay(everyMs, undefined, { signal: over.signal }).catch(() => undefined);
     }
   })();
@@ -175,13 +185,13 @@ function takeSamples(world: World, everyMs: number): { end(): Promise<readonly S
 }
 
 async function soakIn(scene: SetScene, nextDay: NextDay): Promise<CaseOutcome> {
-  const { world, quick } = scene;
+  const { quick } = scene;
   const minutes = quick ? Math.min(QUICK_MINUTES, scene.minutes) : scene.minutes;
   const events = Math.round(minutes * 60 * PER_SECOND);
   const flaky = { kind: "flaky", percent: FAILING_PERCENT, attempts: FAILURES_MAX } as const;
   const group = await healthyGroup(scene, flaky);
   const trial = await Trial.begin(scene, events);
-  const sampling = takeSamples(world, Math.max(SAMPLE_MIN_MS, (minutes * 60_000) / SAMPLES));
+  const sampling = takeSamples(scene, Math.max(SAMPLE_MIN_MS, (minutes * 60_000) / SAMPLES));
   try {
     const published: PublishedPart[] = [];
     const day = DAY_SECONDS[quick ? "quick" : "full"] * PER_SECOND;
