@@ -188,7 +188,7 @@ describe("a first attempt that delivers", () => {
     expect(attempts).toMatchObject([READ]);
     expect(isId(attempts[0]?.id ?? "", "attempt")).toBe(true);
     expect(await rowsOf(outcome.deliveryId)).toBe(0);
-    expect(await loadForAttempt(pool, [outcome])).toMatchObject([{ durationMs: 12, error: null }]);
+    expect(await loadForAttempt(pool, [outcome])).toMatchObject([{ duration_ms: 12, error: null }]);
   });
 
   test("stays when a second outcome arrives, which is rejected", async () => {
@@ -210,7 +210,7 @@ describe("a first attempt that delivers", () => {
     expect(await recorder.outcome(during)).toBe(true);
     await recorder.inFlight({ ...during, leaseUntil: leaseUntil(15) });
     expect(await made.current.attempts(tenant, during.deliveryId)).toMatchObject([READ]);
-    expect(await loadForAttempt(pool, [during])).toMatchObject([{ durationMs: 12, error: null }]);
+    expect(await loadForAttempt(pool, [during])).toMatchObject([{ duration_ms: 12, error: null }]);
   });
 
   test("has a row if its delivery was cancelled, or if its response is long", async () => {
