@@ -19,6 +19,8 @@ const MIGRATIONS = join("src", "database", "migrations");
 const SERVED = ["src/portal/assets/", "src/api/vendor/"];
 /** The sources of scripts for browsers, which are bundled, not compiled one by one. */
 const BROWSER = "src/portal/browser/";
+/** What writes the generated documents, from a clone. */
+const TOOLS = "src/tools/";
 const MEBIBYTE = 1_048_576;
 
 let directory: string;
@@ -60,7 +62,7 @@ describe("dist", () => {
   test("holds only the compiled sources, their source maps, migrations, browser files, the guide and the bundle", async () => {
     const sources = await filesBelow(REPOSITORY, "src", "activities", "workflows");
     const compiled = sources
-      .filter((name) => name.endsWith(".ts") && !name.startsWith(BROWSER))
+      .filter((name) => name.endsWith(".ts") && !name.startsWith(BROWSER) && !name.startsWith(TOOLS))
       .map((name) => name.replace(/\.ts$/, ".js"));
     const migrations = sources.filter((name) => name.startsWith(MIGRATIONS));
     const served = sources.filter((name) => SERVED.some((directory) => name.startsWith(directory)));
