@@ -76,7 +76,9 @@ const FILLED: Readonly<Record<TenantLimitName, Filling | undefined>> = {
     table: "event_types",
     unique: ["name"],
     path: "/v1/webhooks/event-types",
-    add: async () => await tenant.post("/v1/webhooks/event-types", { name: `largest.value${Date.now()}` }),
+    // The copies count up from the zeros.
+    add: async () =>
+      await tenant.post("/v1/webhooks/event-types", { name: `largest.value${Date.now()}000000` }),
   },
   credentials_per_principal: {
     table: "credentials",
