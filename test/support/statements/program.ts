@@ -174,8 +174,7 @@ export class Program {
 
   /** Returns the strings that the type of an expression permits, if it permits only these. */
   literalsOf(node: Node): readonly string[] | undefined {
-    const type = this.checker.getTypeAtLocation(node);
-    const types = type?.isUnionType() === true ? (type.getTypes() ?? []) : type === undefined ? [] : [type];
+    const types = partsOf(this.checker.getTypeAtLocation(node));
     const texts = types.flatMap((each) =>
       each.isLiteralType() && typeof each.value === "string" ? [each.value] : [],
     );
@@ -189,8 +188,7 @@ export class Program {
 
   /** Whether an expression is a part of a statement, not a value. */
   isStatement(node: Node): boolean {
-    const type = this.checker.getTypeAtLocation(node);
-    const types = type?.isUnionType() === true ? (type.getTypes() ?? []) : type === undefined ? [] : [type];
+    const types = partsOf(this.checker.getTypeAtLocation(node));
     return types.some((each) => each.getSymbol()?.name === "Statement");
   }
 
@@ -204,6 +202,11 @@ export class Program {
   close(): void {
     this.#api.close();
   }
+}
+
+/** Returns the alternatives of a type: itself, unless it is a union. */
+export function partsOf(type: Type | undefined): readonly Type[] {
+  return type?.isUnionType() === true ? (type.getTypes() ?? []) : type === undefined ? [] : [type];
 }
 
 export function calleeName(call: CallExpression): Node {

@@ -6,6 +6,7 @@ import {
   is,
   isCallable,
   type Node,
+  partsOf,
   type Program,
   SyntaxKind,
   walk,
@@ -184,13 +185,13 @@ export class Roles {
 
   /** Returns a member of a type. What an async function returns may also be a promise of it. */
   #memberOf(type: Type | undefined, name: string): Symbol | undefined {
-    const parts = type?.isUnionType() === true ? (type.getTypes() ?? []) : type === undefined ? [] : [type];
-    return parts.map((part) => this.#program.checker.getPropertyOfType(part, name)).find(Boolean);
+    return partsOf(type)
+      .map((part) => this.#program.checker.getPropertyOfType(part, name))
+      .find(Boolean);
   }
 
   #members(type: Type): ReturnType<Program["checker"]["getPropertiesOfType"]> {
-    const parts = type.isUnionType() ? (type.getTypes() ?? []) : [type];
-    return parts.flatMap((part) => [...this.#program.checker.getPropertiesOfType(part)]);
+    return partsOf(type).flatMap((part) => [...this.#program.checker.getPropertiesOfType(part)]);
   }
 
   /** Whether a value of this type is a connection, or has one inside. */
@@ -203,8 +204,7 @@ export class Roles {
       return known;
     }
     this.#kinds.set(type.id, false);
-    const parts = type.isUnionType() ? (type.getTypes() ?? []) : [type];
-    const found = parts.some(
+    const found = partsOf(type).some(
       (part) =>
         this.#isConnection(part) ||
         (this.#isOwnObject(part) &&
