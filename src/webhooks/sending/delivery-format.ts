@@ -45,7 +45,7 @@ export interface DeliveryFormatServices {
 
 /** Creates the function that returns the format of an endpoint's requests. */
 export function createDeliveryFormats(services: DeliveryFormatServices): FormatOf {
-  const [webhooks, tokens] = [createWebhooks(services), createTokens(services)];
+  const [webhooks, tokens] = [createWebhookFormat(services), createTokenFormat(services)];
   return (endpoint) => (streamOf(endpoint) === null ? webhooks : tokens);
 }
 
@@ -65,7 +65,12 @@ export function requireWebhooks(endpoint: Endpoint): Endpoint {
   return endpoint;
 }
 
-function createWebhooks({ signer, openSecrets, clock, randomBytes }: DeliveryFormatServices): DeliveryFormat {
+function createWebhookFormat({
+  signer,
+  openSecrets,
+  clock,
+  randomBytes,
+}: DeliveryFormatServices): DeliveryFormat {
   async function sign(
     target: EndpointTarget,
     envelope: Parameters<typeof buildEnvelope>[0],
@@ -125,7 +130,7 @@ function createWebhooks({ signer, openSecrets, clock, randomBytes }: DeliveryFor
   };
 }
 
-function createTokens({
+function createTokenFormat({
   signer,
   setKeys,
   issuer,
