@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, inject, test } from "vitest";
 import { deployedApi, receiverOf } from "../support/deployed-api.ts";
 import { type RunningDeployment, startDeployment } from "../support/deployed-service.ts";
-import { eventually } from "../support/eventually.ts";
+import { type Answer, eventually } from "../support/eventually.ts";
 import { allowMinutes } from "../support/limits.ts";
 import { productionImage } from "../support/processes.ts";
 import { createTestDatabase, testNamespace } from "../support/services.ts";
@@ -16,7 +16,7 @@ allowMinutes(4);
 const EVENTS = 200;
 
 /** Repeats a call until it succeeds. */
-async function until<T>(call: () => Promise<T>): Promise<T> {
+async function until<T extends Answer>(call: () => Promise<T>): Promise<T> {
   return await eventually(async () => await call().catch(() => undefined), "the process to answer");
 }
 

@@ -3,12 +3,15 @@ const ASK_AGAIN_MS = 20;
 /** Default patience: below the limit of a test (60 s), so that a failure says what was waited for. */
 export const PATIENCE_MS = 50_000;
 
+/** Anything but null, which says "not yet" no more than it says "done". */
+export type Answer = object | string | number | boolean;
+
 /**
  * Resolves with the first answer that is neither undefined nor false.
  *
  * @throws Error on timeout; its cause is the last error of the question, if any
  */
-export async function eventually<T>(
+export async function eventually<T extends Answer>(
   question: () => Promise<T | undefined | false> | T | undefined | false,
   what: string,
   timeoutMs = PATIENCE_MS,
