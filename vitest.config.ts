@@ -8,6 +8,8 @@ const SYSTEM = ["integration", "workflows", "replay", "conformance", "e2e", "cha
 /** A file that leaves its process changed fails. */
 const RESTORED = "./test/support/restored-globals.ts";
 const FAILURES = ["./test/support/report-failures.ts"];
+/** Property tests of these projects take as many times longer as they try more cases (test/support/properties.ts). */
+const PROPERTIES_TIMEOUT_MS = 60_000 * Math.max(1, Number(process.env["SIGNET_TEST_PROPERTIES"] ?? 1));
 const RECORDING = process.env["SIGNET_RECORD_HISTORIES"] === "1";
 
 const files = SYSTEM.flatMap((directory) =>
@@ -48,6 +50,7 @@ export default defineConfig({
         test: {
           name: "unit",
           include: ["test/unit/**/*.test.ts"],
+          testTimeout: PROPERTIES_TIMEOUT_MS,
           setupFiles: [RESTORED, "./test/support/without-machine.ts"],
         },
       },
@@ -56,6 +59,7 @@ export default defineConfig({
         test: {
           name: "machine",
           include: ["test/machine/**/*.test.ts"],
+          testTimeout: PROPERTIES_TIMEOUT_MS,
           setupFiles: [RESTORED],
         },
       },

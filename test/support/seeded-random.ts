@@ -8,3 +8,14 @@ export function seededRandom(seed: number): () => number {
     return ((mixed ^ (mixed >>> 14)) >>> 0) / 4_294_967_296;
   };
 }
+
+/** Returns a source of bytes that takes each from the generator. */
+export function seededBytes(random: () => number): (size: number) => Buffer {
+  return (size) => {
+    const bytes = Buffer.allocUnsafe(size);
+    for (let index = 0; index < size; index += 1) {
+      bytes[index] = random() * 256;
+    }
+    return bytes;
+  };
+}

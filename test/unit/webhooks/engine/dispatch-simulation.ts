@@ -14,6 +14,7 @@ import {
   SEARCH_MS,
 } from "#webhooks/engine/dispatch-plan.ts";
 import { CLAIM_BURST, KnownOutbox, LOOK_SOON_MS, NAMED_CLAIMS } from "#webhooks/engine/known-outbox.ts";
+import { seededBytes } from "#test/support/seeded-random.ts";
 import { expectWithin, find, type Waiting } from "./outbox-model.ts";
 
 const CLAIM_MS = 10;
@@ -83,8 +84,11 @@ export class Simulation {
   #wakes = 0;
   #otherHint = false;
 
+  readonly #randomBytes: (size: number) => Buffer;
+
   constructor(options: SimulationOptions) {
     this.#options = options;
+    this.#randomBytes = seededBytes(options.random);
     this.#openPlaces = options.batchMax;
     this.#known = new KnownOutbox(options.batchMax, 0);
     this.#busy = new BusyTenants({
@@ -116,9 +120,7 @@ export class Simulation {
   publish({ tenants, count, daysAgo = 0, slow = false, told, named = true }: Published): void {
     const day = this.today - daysAgo;
     const added = Array.from({ length: count }, (_, index): Waiting => ({
-      id: newId("delivery", day * DAY_MS + this.nowMs, (size) =>
-        Buffer.from(Array.from({ length: size }, () => this.#below(256))),
-      ),
+      id: newId("delivery", day * DAY_MS + this.nowMs, this.#randomBytes),
       tenant: tenants[index % tenants.length] ?? "",
       day,
       slow,

@@ -10,7 +10,7 @@ import { newId } from "#domain/ids.ts";
 import { createLogger } from "#observability/logger.ts";
 import { Dispatcher } from "#webhooks/engine/dispatcher.ts";
 import { cases } from "#test/support/properties.ts";
-import { seededRandom } from "#test/support/seeded-random.ts";
+import { seededBytes, seededRandom } from "#test/support/seeded-random.ts";
 import { SimulatedTime } from "#test/support/simulated-time.ts";
 
 const WORKER = "key_me";
@@ -44,6 +44,7 @@ type Statement = (values: Values) => { readonly rows: object[]; readonly rowCoun
 
 class Model {
   readonly random: () => number;
+  readonly randomBytes: (size: number) => Buffer;
   readonly time: SimulatedTime;
   /** The share of statements and calls that fail. */
   faults = 0;
@@ -62,6 +63,7 @@ class Model {
 
   constructor(seed: number) {
     this.random = seededRandom(seed);
+    this.randomBytes = seededBytes(this.random);
     this.time = new SimulatedTime(this.random);
   }
 
@@ -72,7 +74,7 @@ class Model {
   publish(): Stored {
     const { now } = this.time;
     const stored: Stored = {
-      id: newId("delivery", now, (size) => Buffer.from(Array.from({ length: size }, () => this.below(256)))),
+      id: newId("delivery", now, this.randomBytes),
       tenant_id: `ten_${this.below(4)}`,
       endpoint_id: this.random() < 0.2 ? "ep_slow" : `ep_${this.below(6)}`,
       storedAtMs: now,
@@ -283,7 +285,7 @@ function createDispatcher(model: Model): Dispatcher {
     }) as never,
     clock: { now: time.monotonic, isRight: true } as never,
     timers: time,
-    randomBytes: (size: number) => Buffer.from(Array.from({ length: size }, () => model.below(256))),
+    randomBytes: model.randomBytes,
     log,
     claimsPerSecond: 60,
     retentionDays: 30,
