@@ -17,11 +17,14 @@ import {
   type Repeated,
   type Report,
   type Result,
+  slowestFiles,
 } from "./verdict.ts";
 
 /** The oldest Node that runs the service, and the one that is supported for the longest time. */
 const OLDEST_NODE = "22.19.0";
 const LONGEST_NODE = "24";
+/** Files whose times are printed at the end. */
+const SLOWEST = 25;
 const ROOT = join(import.meta.dirname, "..", "..");
 const REPORTERS = ["default", "./test/support/run-summary.ts", "json"].map((name) => `--reporter=${name}`);
 /** Begins a line of test/support/run-summary.ts about tests that the machine cannot run. */
@@ -49,11 +52,11 @@ async function run(part: Part, print?: Print): Promise<Ran> {
 
 function resultOf(part: string, exitCode: number, output: string, path: string): Result {
   try {
-    const { passed, failures } = readReport(JSON.parse(readFileSync(path, "utf8")) as Report, ROOT);
-    return { part, exitCode, passed, failures: [...failures, ...readOutside(output)] };
+    const { failures, ...read } = readReport(JSON.parse(readFileSync(path, "utf8")) as Report, ROOT);
+    return { part, exitCode, ...read, failures: [...failures, ...readOutside(output)] };
   } catch (error) {
     console.error(`cannot read the report of ${part}: ${String(error)}`);
-    return { part, exitCode: exitCode === 0 ? 1 : exitCode, passed: 0, failures: [] };
+    return { part, exitCode: exitCode === 0 ? 1 : exitCode, passed: 0, failures: [], times: [] };
   }
 }
 
@@ -156,6 +159,7 @@ const { lines, passed, failed, flaked, green } = judge(results, repeated);
 const report = [
   ...lines,
   ...(checked ? [] : ["FAILED npm run check"]),
+  ...slowestFiles(results, SLOWEST),
   ...parts.lines(Number(firstSeconds) + (performance.now() - began) / 1_000),
   ...[...skipped].map((reason) => `SKIPPED ${reason}`),
   `${flaked} flaked`,

@@ -9,6 +9,8 @@ import { relative, sep } from "node:path";
 const FLAKED_MAX = 3;
 /** Characters of a failure that are repeated at the end. */
 const MESSAGE_MAX = 1_500;
+/** Vitest's JSON gives a test that timed out the stack of its declaration, without the message. */
+const TIMED_OUT = /^Error: STACK_TRACE_ERROR/;
 
 /** What vitest's JSON reporter writes, as far as it is used. */
 export interface Report {
@@ -18,6 +20,9 @@ export interface Report {
     readonly name: string;
     readonly status: string;
     readonly message?: string;
+    /** Unix milliseconds. */
+    readonly startTime: number;
+    readonly endTime: number;
     readonly assertionResults: readonly {
       readonly status: string;
       readonly fullName: string;
@@ -33,6 +38,12 @@ export interface Failure {
   readonly message: string;
 }
 
+/** How long a test file took. */
+export interface FileTime {
+  readonly file: string;
+  readonly seconds: number;
+}
+
 /** Result of one command that runs tests. */
 export interface Result {
   /** Name of the command. */
@@ -40,6 +51,7 @@ export interface Result {
   readonly exitCode: number;
   readonly passed: number;
   readonly failures: readonly Failure[];
+  readonly times: readonly FileTime[];
 }
 
 /** Result of a failed file's second run. `part` is the one in which it failed. */
@@ -61,20 +73,35 @@ export interface Verdict {
  *
  * @param root directory of the clone
  */
-export function readReport(report: Report, root: string): Pick<Result, "passed" | "failures"> {
+export function readReport(report: Report, root: string): Pick<Result, "passed" | "failures" | "times"> {
+  const fileOf = (name: string): string => relative(root, name).replaceAll(sep, "/");
   const failures = report.testResults.flatMap(
     ({ name, status, message = "", assertionResults }): Failure[] => {
-      const file = relative(root, name).replaceAll(sep, "/");
+      const file = fileOf(name);
       const failed = assertionResults.filter((test) => test.status === "failed");
       if (status === "failed" && failed.length === 0) {
         return [{ file, test: "(the file)", message }];
       }
       return failed.map(({ fullName, failureMessages }) => {
-        return { file, test: fullName, message: (failureMessages ?? []).join("\n") };
+        const said = (failureMessages ?? []).join("\n");
+        return { file, test: fullName, message: said.replace(TIMED_OUT, "Error: timed out") };
       });
     },
   );
-  return { passed: report.numPassedTests, failures };
+  const times = report.testResults.map(({ name, startTime, endTime }) => ({
+    file: fileOf(name),
+    seconds: (endTime - startTime) / 1_000,
+  }));
+  return { passed: report.numPassedTests, failures, times };
+}
+
+/** Returns a line for each of the slowest files, the slowest first. */
+export function slowestFiles(results: readonly Pick<Result, "times">[], count: number): readonly string[] {
+  return results
+    .flatMap(({ times }) => times)
+    .toSorted((a, b) => b.seconds - a.seconds)
+    .slice(0, count)
+    .map(({ file, seconds }) => `SLOW ${String(Math.round(seconds)).padStart(4)} s  ${file}`);
 }
 
 /**

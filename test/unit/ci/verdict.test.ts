@@ -6,6 +6,7 @@ import {
   readReport,
   type Repeated,
   type Result,
+  slowestFiles,
 } from "#test/ci/verdict.ts";
 
 const EDGE = "test/e2e/edge.test.ts";
@@ -15,6 +16,7 @@ const part = (...files: string[]): Result => ({
   exitCode: files.length === 0 ? 0 : 1,
   passed: 10,
   failures: files.map((file) => failureIn(file)),
+  times: [],
 });
 const again = (file: string, exitCode: number): Repeated => ({
   part: "all other tests",
@@ -22,6 +24,7 @@ const again = (file: string, exitCode: number): Repeated => ({
   exitCode,
   passed: 3,
   failures: exitCode === 0 ? [] : [failureIn(file)],
+  times: [],
 });
 
 test("a run without failures is green", () => {
@@ -104,8 +107,10 @@ test("a file that cannot be loaded counts as one failed test", () => {
   const loaded = {
     name: `/clone/${EDGE}`,
     status: "failed",
+    startTime: 1_000,
+    endTime: 3_400,
     assertionResults: [
-      { status: "failed", fullName: "a bound", failureMessages: ["late"] },
+      { status: "failed", fullName: "a bound", failureMessages: ["Error: STACK_TRACE_ERROR\n at x"] },
       { status: "passed", fullName: "another" },
     ],
   };
@@ -113,14 +118,28 @@ test("a file that cannot be loaded counts as one failed test", () => {
     name: "/clone/test/e2e/x.test.ts",
     status: "failed",
     message: "no",
+    startTime: 0,
+    endTime: 1_000,
     assertionResults: [],
   };
   const report = { numPassedTests: 1, testResults: [loaded, unloaded] };
   expect(readReport(report, "/clone")).toEqual({
     passed: 1,
     failures: [
-      { file: EDGE, test: "a bound", message: "late" },
+      { file: EDGE, test: "a bound", message: "Error: timed out\n at x" },
       { file: "test/e2e/x.test.ts", test: "(the file)", message: "no" },
     ],
+    times: [
+      { file: EDGE, seconds: 2.4 },
+      { file: "test/e2e/x.test.ts", seconds: 1 },
+    ],
   });
+});
+
+test("the slowest files of all parts are told, the slowest first", () => {
+  const took = (seconds: number) => ({ ...part(), times: [{ file: EDGE, seconds }] });
+  expect(slowestFiles([took(1), took(120), took(12)], 2)).toEqual([
+    `SLOW  120 s  ${EDGE}`,
+    `SLOW   12 s  ${EDGE}`,
+  ]);
 });
