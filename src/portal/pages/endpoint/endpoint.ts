@@ -91,7 +91,7 @@ function standing(visit: Visit, endpoint: Endpoint): Part {
     return html`${
       ill === undefined
         ? html`<p>
-            ${isTried ? "Events are being delivered." : "No event was sent to it yet."}${" "}Verified
+            ${isTried ? "Events are being delivered." : "It has received no event yet, apart from tests."}${" "}Verified
             ${moment(verification.verified_at)}.
           </p>`
         : html`<p><strong>${HEALTH_TEXTS[ill]}</strong> ${healthText(endpoint)}</p>`
