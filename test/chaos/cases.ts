@@ -20,7 +20,7 @@ import { rollingRestart } from "./scenarios/rolling-restart.ts";
 import { soak } from "./scenarios/soak.ts";
 import { STANDBY_GONE } from "./scenarios/standby-gone.ts";
 import { TEMPORAL_SILENT } from "./scenarios/temporal-silent.ts";
-import { WORKER_MEMORY_SETTINGS, workerMemory } from "./scenarios/worker-memory.ts";
+import { WORKER_MEMORY } from "./scenarios/worker-memory.ts";
 import { UPGRADE } from "./scenarios/upgrade.ts";
 import { YEAR_END } from "./scenarios/year-end.ts";
 import { type HostileEndpoint, type Length, sizeOf } from "./traffic.ts";
@@ -292,12 +292,6 @@ const SCENARIOS: readonly ChaosCase[] = [
       "60 minutes (--minutes) at 30/s, a day every 5 minutes, three in ten attempts fail: memory, descriptors, tables",
     run: soak,
   },
-  {
-    name: "worker-memory",
-    about: "two workers while receivers fail, hang and reset all attempts of more deliveries than they cache",
-    setting: { ...TWO, settings: WORKER_MEMORY_SETTINGS },
-    run: workerMemory,
-  },
 ];
 
 export const CASES: readonly ChaosCase[] = [
@@ -322,6 +316,7 @@ export const CASES: readonly ChaosCase[] = [
   ...CUTS,
   ...HUBS,
   ...SCENARIOS,
+  ...WORKER_MEMORY,
 ];
 
 /** The case in `npm test`: kill -9 of the worker, then of PostgreSQL, with hostile receivers. */

@@ -1,21 +1,24 @@
 /**
- * Two workers while more deliveries are retried than they can cache: their memory stays within its share. No receiver ever
+ * Workers while more deliveries are retried than they can cache: their memory stays within its share. No receiver ever
  * answers 200, so the ledger counts all events as lost.
  */
 import { setTimeout as delay } from "node:timers/promises";
 import { cachedWorkflows } from "#temporal/workers.ts";
 import type { Process } from "#test/bench/environment/signet.ts";
 import { round } from "#test/bench/report/measurement.ts";
-import type { SetScene } from "../cases.ts";
+import type { ChaosCase, SetScene } from "../cases.ts";
 import { countLedger } from "../ledger.ts";
 import { openCarriers } from "../observe.ts";
 import { atMost, type CaseOutcome } from "../result.ts";
 import { Trial } from "../trial.ts";
 import { residentMiB } from "./soak.ts";
 
-const PER_SECOND = 20;
-/** Deliveries in retry, far more than both workers cache. */
-const EVENTS = { full: 1_600, quick: 600 } as const;
+/** Deliveries in retry, far more than the workers cache. A tenth of them if quick. */
+interface Retried {
+  readonly events: number;
+  readonly perSecond: number;
+}
+const QUICK_SHARE = 0.1;
 const SAMPLE_MS = 5_000;
 /** Time for which retries go on after the last event. */
 const RETRIES_MS = { full: 260_000, quick: 60_000 } as const;
@@ -26,11 +29,7 @@ const RESIDENT_MAX_MIB = 400;
 const HANG_MS = 10_500;
 const ALWAYS = 1_000;
 
-/** All but the last attempts within minutes, so that workflows reach the size that they have at the end. */
-export const WORKER_MEMORY_SETTINGS = {
-  SIGNET_RETRY_WINDOW_MS: "480000",
-  SIGNET_CACHED_WORKFLOWS: String(cachedWorkflows(LIMIT_MIB * 2 ** 20)),
-};
+const SETTINGS = { SIGNET_CACHED_WORKFLOWS: String(cachedWorkflows(LIMIT_MIB * 2 ** 20)) };
 
 interface Sample {
   readonly cached: number;
@@ -68,9 +67,9 @@ function kibEach(samples: readonly Sample[]): number {
 }
 
 /** A third of the receivers fails, a third hangs, a third resets connections, for all attempts. */
-export async function workerMemory(scene: SetScene): Promise<CaseOutcome> {
+async function retryAll(scene: SetScene, retried: Retried): Promise<CaseOutcome> {
   const { world, load, quick } = scene;
-  const events = quick ? EVENTS.quick : EVENTS.full;
+  const events = Math.round(retried.events * (quick ? QUICK_SHARE : 1));
   const group = await world.group({ name: "failing", tenants: 20, endpointsPerTenant: 3, fanOut: "one" });
   const third = (rest: number): typeof group.endpoints =>
     group.endpoints.filter((_, index) => index % 3 === rest);
@@ -90,7 +89,9 @@ export async function workerMemory(scene: SetScene): Promise<CaseOutcome> {
   })();
   const trial = await Trial.begin(scene, events);
   try {
-    await trial.publish([{ from: 0, count: events, group, pace: { kind: "open", perSecond: PER_SECOND } }]);
+    await trial.publish([
+      { from: 0, count: events, group, pace: { kind: "open", perSecond: retried.perSecond } },
+    ]);
     await delay(quick ? RETRIES_MS.quick : RETRIES_MS.full);
     over.abort();
     await sampling;
@@ -121,3 +122,22 @@ export async function workerMemory(scene: SetScene): Promise<CaseOutcome> {
     await trial.end();
   }
 }
+
+export const WORKER_MEMORY: readonly ChaosCase[] = [
+  {
+    name: "worker-memory",
+    about: "two workers while receivers fail, hang and reset all attempts of more deliveries than they cache",
+    // All but the last attempts within minutes, so that workflows reach the size that they have at the end.
+    setting: { shape: { apis: 2, workers: 2 }, settings: { ...SETTINGS, SIGNET_RETRY_WINDOW_MS: "480000" } },
+    run: async (scene) => await retryAll(scene, { events: 1_600, perSecond: 20 }),
+  },
+  {
+    name: "worker-memory-open",
+    about: "four workers while the same happens to 10,000 deliveries with a workflow each",
+    setting: {
+      shape: { apis: 2, workers: 4 },
+      settings: { ...SETTINGS, SIGNET_RETRY_WINDOW_MS: "7200000", SIGNET_DELIVERY_BATCH_MAX: "1" },
+    },
+    run: async (scene) => await retryAll(scene, { events: 10_000, perSecond: 40 }),
+  },
+];

@@ -122,7 +122,9 @@ function working(
     return {
       cause: "not_attempted",
       waitsUntil: null,
-      happened: ["It is verified. It has received no event yet, apart from tests, so whether it works is unknown."],
+      happened: [
+        "It is verified. It has received no event yet, apart from tests, so whether it works is unknown.",
+      ],
       advice: "Nothing is to be done.",
     };
   }
