@@ -39,34 +39,30 @@ async function gradeHere(
     );
   }
   // Loaded here, so that no other command pays for the HTTP client's start.
-  const [
-    { createAddressPolicy },
-    { createHttpSender },
-    { createSigner },
-    { CHECK_NAMES },
-    { gradeReceiver },
-  ] = await Promise.all([
-    import("#webhooks/sending/address-policy.ts"),
-    import("#webhooks/sending/http-sender.ts"),
-    import("#webhooks/sending/signer.ts"),
-    import("#webhooks/grader/checks.ts"),
-    import("#webhooks/grader/grade.ts"),
-  ]);
+  const [{ AddressPolicy }, { HttpSender }, { Signer }, { CHECK_NAMES }, { gradeReceiver }] =
+    await Promise.all([
+      import("#webhooks/sending/address-policy.ts"),
+      import("#webhooks/sending/http-sender.ts"),
+      import("#webhooks/sending/signer.ts"),
+      import("#webhooks/grader/checks.ts"),
+      import("#webhooks/grader/grade.ts"),
+    ]);
   const secret = await withCommandError(secretFile, async () => {
     const text = (await readFile(secretFile, "utf8")).trim();
     decodeSecret(text);
     return text;
   });
-  const signer = await withCommandError("--header-brand", () =>
-    createSigner({ headerBrand, docsUrl: "https://localhost/docs" }),
+  const signer = await withCommandError(
+    "--header-brand",
+    () => new Signer({ headerBrand, docsUrl: "https://localhost/docs" }),
   );
   const clock = systemClock;
-  const policy = createAddressPolicy({
+  const policy = new AddressPolicy({
     allowedCidrs: ["127.0.0.0/8", "::1"],
     allowHttp: true,
     ownListeners: [],
   });
-  const http = createHttpSender({ policy, clock, timers: machineTimers });
+  const http = new HttpSender({ policy, clock, timers: machineTimers });
   const progress = progressOf(context);
   const now = clock.now();
   try {

@@ -33,49 +33,29 @@ export interface Waiting<Item, Result> {
   readonly reject: (error: unknown) => void;
 }
 
+/** The entries of a flush. */
+interface Batch<Entry> {
+  readonly entries: readonly Entry[];
+  /** Called when the flush has ended. */
+  readonly ended?: () => void;
+}
+
 /** What waits for flushes, and which of it comes next. */
-export interface WaitingLine<Item, Entry, Batch> {
+export interface WaitingLine<Item, Entry> {
   readonly count: () => number;
   /** Returns why an item cannot wait; undefined if it can. */
   readonly refusalOf: (item: Item) => Error | undefined;
   readonly enter: (entry: Entry) => void;
   /** Takes the next flush; undefined if nothing may be flushed now. */
-  readonly next: () => Batch | undefined;
-  /** Notes the end of a flush. */
-  readonly ended?: (batch: Batch) => void;
+  readonly next: () => Batch<Entry> | undefined;
   /** Called once no further flush can begin. */
   readonly rest?: () => void;
-}
-
-export interface Batcher<Item, Result> {
-  /**
-   * Resolves with the item's own result, or rejects with the flush's error.
-   *
-   * @throws DatabaseBusyError at once if too many items wait: an unavailable database must not fill the memory
-   */
-  add(item: Item): Promise<Result>;
-  /** Resolves when nothing waits and no flush is under way. */
-  drain(): Promise<void>;
-}
-
-/** Returns a function that lets `later` start one run; calls before its start change nothing. */
-function coalesced(later: (run: () => void) => unknown, run: () => void): () => void {
-  let pending = false;
-  return () => {
-    if (!pending) {
-      pending = true;
-      later(() => {
-        pending = false;
-        run();
-      });
-    }
-  };
 }
 
 /** Returns a line that is served in order. */
 function inOrder<Item, Entry extends { readonly item: Item }>(
   options: Pick<BatcherOptions<Item, unknown>, "maxItems" | "size" | "maxWaiting">,
-): WaitingLine<Item, Entry, { readonly entries: readonly Entry[] }> {
+): WaitingLine<Item, Entry> {
   const { maxItems, size, maxWaiting = WAITING_ITEMS_MAX } = options;
   const entries: Entry[] = [];
   /** Returns how many entries fit into a flush. */
@@ -102,28 +82,64 @@ function inOrder<Item, Entry extends { readonly item: Item }>(
 
 /** Creates a batcher that flushes items in their order. */
 export function createBatcher<Item, Result>(options: BatcherOptions<Item, Result>): Batcher<Item, Result> {
-  return batcherOf(options, () => inOrder<Item, Waiting<Item, Result>>(options));
+  return new Batcher(options, () => inOrder(options));
 }
 
-/**
- * Creates a batcher with a line of its own.
- *
- * @param makeLine gets a function that looks for flushes that can begin
- */
-export function batcherOf<Item, Result, Batch extends { readonly entries: readonly Waiting<Item, Result>[] }>(
-  { maxInFlight, flush, timers }: FlushOptions<Item, Result>,
-  makeLine: (pump: () => void) => WaitingLine<Item, Waiting<Item, Result>, Batch>,
-): Batcher<Item, Result> {
-  const waiting = makeLine(pump);
-  const drained: (() => void)[] = [];
-  let inFlight = 0;
-  // After this turn's I/O, so that items that arrive in the same turn share a flush.
-  const schedule = coalesced(timers.soon, pump);
+/** Flushes what waits in a line. */
+export class Batcher<Item, Result> {
+  readonly #options: FlushOptions<Item, Result>;
+  readonly #waiting: WaitingLine<Item, Waiting<Item, Result>>;
+  readonly #drained: (() => void)[] = [];
+  #inFlight = 0;
+  #isScheduled = false;
 
-  async function run(batch: Batch): Promise<void> {
-    const { entries } = batch;
+  /** @param makeLine gets a function that looks for flushes that can begin */
+  constructor(
+    options: FlushOptions<Item, Result>,
+    makeLine: (pump: () => void) => WaitingLine<Item, Waiting<Item, Result>>,
+  ) {
+    this.#options = options;
+    this.#waiting = makeLine(() => this.#pump());
+  }
+
+  /**
+   * Resolves with the item's own result, or rejects with the flush's error.
+   *
+   * @throws DatabaseBusyError at once if too many items wait: an unavailable database must not fill the memory
+   */
+  async add(item: Item): Promise<Result> {
+    return await new Promise<Result>((resolve, reject) => {
+      const refusal = this.#waiting.refusalOf(item);
+      if (refusal !== undefined) {
+        reject(refusal);
+        return;
+      }
+      this.#waiting.enter({ item, resolve, reject });
+      this.#schedule();
+    });
+  }
+
+  /** Resolves when nothing waits and no flush is under way. */
+  async drain(): Promise<void> {
+    if (this.#inFlight > 0 || this.#waiting.count() > 0) {
+      await new Promise<void>((resolve) => this.#drained.push(resolve));
+    }
+  }
+
+  /** Pumps once after this turn's I/O, so that items that arrive in the same turn share a flush. */
+  #schedule(): void {
+    if (!this.#isScheduled) {
+      this.#isScheduled = true;
+      this.#options.timers.soon(() => {
+        this.#isScheduled = false;
+        this.#pump();
+      });
+    }
+  }
+
+  async #run({ entries, ended }: Batch<Waiting<Item, Result>>): Promise<void> {
     try {
-      const results = await flush(entries.map((entry) => entry.item));
+      const results = await this.#options.flush(entries.map((entry) => entry.item));
       if (results.length !== entries.length) {
         throw new Error(`a flush of ${entries.length} items returned ${results.length} results`);
       }
@@ -131,44 +147,26 @@ export function batcherOf<Item, Result, Batch extends { readonly entries: readon
     } catch (error) {
       entries.forEach((entry) => entry.reject(error));
     } finally {
-      inFlight -= 1;
-      waiting.ended?.(batch);
-      pump();
+      this.#inFlight -= 1;
+      ended?.();
+      this.#pump();
     }
   }
 
-  function pump(): void {
-    while (inFlight < maxInFlight) {
-      const batch = waiting.next();
+  #pump(): void {
+    while (this.#inFlight < this.#options.maxInFlight) {
+      const batch = this.#waiting.next();
       if (batch === undefined) {
         break;
       }
-      inFlight += 1;
-      void run(batch);
+      this.#inFlight += 1;
+      void this.#run(batch);
     }
-    waiting.rest?.();
-    if (inFlight === 0 && waiting.count() === 0) {
-      for (const done of drained.splice(0)) {
+    this.#waiting.rest?.();
+    if (this.#inFlight === 0 && this.#waiting.count() === 0) {
+      for (const done of this.#drained.splice(0)) {
         done();
       }
     }
   }
-
-  return {
-    add: async (item) =>
-      await new Promise<Result>((resolve, reject) => {
-        const refusal = waiting.refusalOf(item);
-        if (refusal !== undefined) {
-          reject(refusal);
-          return;
-        }
-        waiting.enter({ item, resolve, reject });
-        schedule();
-      }),
-    drain: async () => {
-      if (inFlight > 0 || waiting.count() > 0) {
-        await new Promise<void>((resolve) => drained.push(resolve));
-      }
-    },
-  };
 }

@@ -12,16 +12,16 @@ import { takeTurns } from "#database/repositories/webhooks/rate-limit-turns.ts";
 import type { GuardedClock } from "#domain/clock.ts";
 import { createGoneDisabler } from "#webhooks/endpoints/disable-failing.ts";
 import { OwnDelay } from "#observability/own-delay.ts";
-import { type Challenge, createChallenge } from "#webhooks/endpoints/challenge.ts";
+import type { ChallengeOptions } from "#webhooks/endpoints/challenge.ts";
 import { GradeRunner } from "#webhooks/grader/grade-runner.ts";
 import { configuredPolicy } from "#webhooks/sending/address-policy.ts";
 import { pingsPerHost } from "#config/endpoint-settings.ts";
 import { createContentMemory } from "#webhooks/sending/content-memory.ts";
 import { AttemptService } from "#webhooks/engine/attempt-service.ts";
-import { type CarrierService, createCarrierService } from "#webhooks/engine/carrier-service.ts";
-import { createCarrierStarter } from "#webhooks/engine/carrier-starter.ts";
+import { CarrierService } from "#webhooks/engine/carrier-service.ts";
+import { CarrierStarter } from "#webhooks/engine/carrier-starter.ts";
 import { createDeliveryFormats, type FormatOf } from "#webhooks/sending/delivery-format.ts";
-import { createDeliverySender } from "#webhooks/sending/delivery-sender.ts";
+import { sendDelivery } from "#webhooks/sending/delivery-sender.ts";
 import { Dispatcher } from "#webhooks/engine/dispatcher.ts";
 import { InFlightRequests } from "#webhooks/engine/in-flight-requests.ts";
 import { EndpointFailures } from "#webhooks/pacing/endpoint-failures.ts";
@@ -31,12 +31,12 @@ import { EndpointPace } from "#webhooks/pacing/endpoint-pace.ts";
 import { EndpointSlots } from "#webhooks/pacing/endpoint-slots.ts";
 import { createDeliveryOpener } from "#webhooks/ingest/event-content.ts";
 import { createHostResolver } from "#webhooks/sending/http-resolver.ts";
-import { createHttpSender, type HttpSender } from "#webhooks/sending/http-sender.ts";
+import { HttpSender } from "#webhooks/sending/http-sender.ts";
 import { createSecretOpener, type OpenSecrets } from "#webhooks/sending/open-secrets.ts";
-import { createReceiverAccess, type ReceiverAccess } from "#webhooks/sending/receiver-access.ts";
+import { ReceiverAccess } from "#webhooks/sending/receiver-access.ts";
 import { createOwnAddresses, ownTargets } from "#webhooks/sending/own-listeners.ts";
-import { createRecorder } from "#webhooks/engine/recorder.ts";
-import { createSigner, type Signer } from "#webhooks/sending/signer.ts";
+import { Recorder } from "#webhooks/engine/recorder.ts";
+import { Signer } from "#webhooks/sending/signer.ts";
 import type { SetKeys } from "#webhooks/ssf/set.ts";
 import { loadTargetAuthorities } from "#webhooks/sending/target-authorities.ts";
 import { machineTimers } from "#runtime/machine-timers.ts";
@@ -52,19 +52,6 @@ export interface EngineOptions {
   readonly setKeys: SetKeys;
   readonly clock: GuardedClock;
   readonly log: Logger;
-}
-
-export interface Engine {
-  readonly attempts: AttemptService;
-  readonly carriers: CarrierService;
-  readonly health: EndpointHealth;
-  readonly failures: EndpointFailures;
-  readonly challenge: Challenge;
-  readonly grades: GradeRunner;
-  /** The dispatcher starts workflows, so it needs a client; the other parts do not. */
-  createDispatcher(client: Client): Dispatcher;
-  /** Resolves when no request is in flight and every outcome is written. */
-  drain(): Promise<void>;
 }
 
 /** The sending path: address policy, connections, signatures. */
@@ -88,7 +75,7 @@ function createHttp({ config, clock, log }: EngineOptions): HttpSender {
   const own = ownTargets(config);
   // /etc/hosts is read for local development only.
   const resolver = createHostResolver({ hostsFile: config.development, timers: machineTimers });
-  return createHttpSender({
+  return new HttpSender({
     policy: configuredPolicy(config, own),
     clock,
     timers: machineTimers,
@@ -108,11 +95,11 @@ function createOutbound(options: EngineOptions): Outbound {
   const { keyring, pool, clock, setKeys } = options;
   const { headerBrand, publicUrl: issuer } = options.config;
   const http = createHttp(options);
-  const signer = createSigner({ headerBrand, docsUrl: `${issuer}/docs`, clock });
+  const signer = new Signer({ headerBrand, docsUrl: `${issuer}/docs`, clock });
   const openSecrets = createSecretOpener(keyring, clock);
   return {
     http,
-    access: createReceiverAccess({
+    access: new ReceiverAccess({
       http,
       clock,
       timers: machineTimers,
@@ -133,14 +120,14 @@ function createAttempts(
 ): AttemptService {
   const { worker, config, pool, keyring, clock, log } = options;
   const { deadLetterMs } = config;
-  const recorder = createRecorder({ pool, timers: machineTimers, log });
+  const recorder = new Recorder({ pool, timers: machineTimers, log });
   const openContent = createDeliveryOpener(keyring, createRandomPool());
-  const sender = createDeliverySender({ ...outbound, openContent });
+  const sending = { ...outbound, openContent };
   return new AttemptService({
     worker,
     pool,
     inFlight: new InFlightRequests({
-      sender,
+      send: async (delivery, attempt) => await sendDelivery(sending, delivery, attempt),
       recorder,
       health,
       failures,
@@ -164,61 +151,60 @@ function createAttempts(
   });
 }
 
-/** @param onQueued called when this worker has added a delivery to the outbox */
-export function createEngine(options: EngineOptions, onQueued: () => void): Engine {
-  const { config, pool, clock, log } = options;
-  const outbound = createOutbound(options);
-  const ownDelay = new OwnDelay(machineTimers);
-  const health = new EndpointHealth(() => ownDelay.ms);
-  const failures = new EndpointFailures();
-  const attempts = createAttempts(options, outbound, { health, failures });
-  return {
-    attempts,
-    health,
-    failures,
-    carriers: createCarrierService({ pool, clock, randomBytes, log, onQueued }),
-    challenge: createChallenge({
-      ...outbound,
+export class Engine {
+  readonly attempts: AttemptService;
+  readonly carriers: CarrierService;
+  readonly health: EndpointHealth;
+  readonly failures = new EndpointFailures();
+  /** What sends the pings of registrations. */
+  readonly pings: ChallengeOptions;
+  readonly grades: GradeRunner;
+  readonly #options: EngineOptions;
+  readonly #http: HttpSender;
+  readonly #ownDelay = new OwnDelay(machineTimers);
+
+  /** @param onQueued called when this worker has added a delivery to the outbox */
+  constructor(options: EngineOptions, onQueued: () => void) {
+    const { config, pool, keyring, clock, log } = options;
+    const { deadLetterMs, headerBrand } = config;
+    const outbound = createOutbound(options);
+    this.#options = options;
+    this.#http = outbound.http;
+    this.health = new EndpointHealth(() => this.#ownDelay.ms);
+    this.attempts = createAttempts(options, outbound, this);
+    this.carriers = new CarrierService({ pool, clock, randomBytes, log, onQueued });
+    const sending = { ...outbound, pool, clock, randomBytes };
+    this.pings = { ...sending, keyring, deadLetterMs, pingsPerHost: pingsPerHost(config) };
+    this.grades = new GradeRunner({ ...sending, headerBrand, timers: machineTimers, log });
+  }
+
+  /** The dispatcher starts workflows, so it needs a client; the other parts do not. */
+  createDispatcher(client: Client): Dispatcher {
+    const { worker, config, pool, clock, log } = this.#options;
+    const { retryWindowMs, deadLetterMs, claimsPerSecond, batchMax, retentionDays } = config;
+    const random = Math.random;
+    const eager = workerVersion(config) === undefined;
+    return new Dispatcher({
+      worker,
       pool,
-      clock,
-      randomBytes,
-      keyring: options.keyring,
-      deadLetterMs: config.deadLetterMs,
-      pingsPerHost: pingsPerHost(config),
-    }),
-    grades: new GradeRunner({
-      ...outbound,
-      pool,
-      headerBrand: config.headerBrand,
+      starter: new CarrierStarter({ client, random, retryWindowMs, deadLetterMs, eager }),
+      attempts: this.attempts,
+      health: this.health,
       clock,
       timers: machineTimers,
       randomBytes,
       log,
-    }),
-    createDispatcher: (client) => {
-      const { retryWindowMs, deadLetterMs, claimsPerSecond, batchMax, retentionDays } = config;
-      const random = Math.random;
-      const eager = workerVersion(config) === undefined;
-      return new Dispatcher({
-        worker: options.worker,
-        pool,
-        starter: createCarrierStarter({ client, random, retryWindowMs, deadLetterMs, eager }),
-        attempts,
-        health,
-        clock,
-        timers: machineTimers,
-        randomBytes,
-        log,
-        claimsPerSecond,
-        batchMax,
-        retentionDays,
-        underWayMax: config.sendConcurrency,
-      });
-    },
-    drain: async () => {
-      ownDelay.stop();
-      await attempts.drain();
-      await outbound.http.close();
-    },
-  };
+      claimsPerSecond,
+      batchMax,
+      retentionDays,
+      underWayMax: config.sendConcurrency,
+    });
+  }
+
+  /** Resolves when no request is in flight and every outcome is written. */
+  async drain(): Promise<void> {
+    this.#ownDelay.stop();
+    await this.attempts.drain();
+    await this.#http.close();
+  }
 }

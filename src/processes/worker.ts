@@ -29,7 +29,6 @@ import { whyUnreachable } from "#temporal/unreachable.ts";
 import { useLeanWorkflowThreads } from "#temporal/workflow-threads.ts";
 import { Workers } from "#temporal/workers.ts";
 import { handBackOwn } from "#webhooks/engine/hand-back.ts";
-import { createReplayRunner } from "#webhooks/replay/replay-runner.ts";
 import { REVOCATION_NOTICES_JOB } from "#webhooks/revocation-notices.ts";
 import { keyAlgorithms } from "./signing-keys.ts";
 import type { RunningProcess } from "./with-metrics.ts";
@@ -69,7 +68,7 @@ async function runWorkers(
     attempts: engine.attempts,
     carriers: engine.carriers,
   });
-  const pings = createVerifyActivities(engine.challenge);
+  const pings = createVerifyActivities(engine.pings);
   return await Workers.start({
     connection: services.connection.connection,
     namespace: config.temporalNamespace,
@@ -86,9 +85,7 @@ async function runWorkers(
         {
           ...requests,
           ...pings,
-          ...createReplayActivities(
-            createReplayRunner({ pool, releaser, clock, randomBytes, log, onQueued }),
-          ),
+          ...createReplayActivities({ pool, releaser, clock, randomBytes, log, onQueued }),
           ...createSigningKeyActivities({ pool: operatorPool, keyring, clock, timers, randomBytes, algs }),
           ...createCheckpointActivities(services.checkpoints, log),
           ...createPurgeActivities({ pool, clock, log, retentionDays, timers }),

@@ -71,8 +71,8 @@ export const DELIVERIES: readonly Mutant[] = [
     name: "private-address-is-target",
     breaks: "Deliveries never go to private or reserved addresses (docs/egress.md)",
     file: "src/webhooks/sending/address-policy.ts",
-    find: "&& !special.contains(address);",
-    replace: "&& !(special.contains(address) && NEVER.contains(address));",
+    find: "&& !SPECIAL.contains(address);",
+    replace: "&& !(SPECIAL.contains(address) && NEVER.contains(address));",
     caughtBy: "test/unit/webhooks/sending/address-policy.test.ts",
   },
   {

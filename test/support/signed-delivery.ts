@@ -3,7 +3,7 @@ import { randomBytes } from "node:crypto";
 import { createPool } from "#database/pool.ts";
 import { loadForAttempt } from "#database/repositories/webhooks/attempts.ts";
 import { createSecretOpener } from "#webhooks/sending/open-secrets.ts";
-import { createSigner } from "#webhooks/sending/signer.ts";
+import { Signer } from "#webhooks/sending/signer.ts";
 import { newId } from "#domain/ids.ts";
 import { createLogger } from "#observability/logger.ts";
 import type { TestApi } from "./api.ts";
@@ -50,7 +50,7 @@ export async function signDeliveryNow(
     const atMs = api.clock.now();
     const timestampSeconds = Math.floor(atMs / 1_000);
     const body = Buffer.from(JSON.stringify({ id: event, sent_at: timestampSeconds }));
-    const signer = createSigner({ headerBrand: "Service", docsUrl: "https://signet.example/docs" });
+    const signer = new Signer({ headerBrand: "Service", docsUrl: "https://signet.example/docs" });
     const headers = signer.headers({
       ...(await createSecretOpener(keyringOf(api), api.clock)(loaded)),
       body,

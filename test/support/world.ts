@@ -9,12 +9,12 @@ import { inject } from "vitest";
 import { type Config, type Environment, loadConfig } from "#config/config.ts";
 import { createPool, type Pool } from "#database/pool.ts";
 import type { Delivery } from "#database/repositories/webhooks/deliveries.ts";
-import { createContentKeys } from "#webhooks/ingest/content-keys.ts";
+import { ContentKeys } from "#webhooks/ingest/content-keys.ts";
 import { type Attempt, DeliveryService } from "#webhooks/engine/delivery-service.ts";
 import { EventService } from "#webhooks/ingest/event-service.ts";
 import { Releaser } from "#webhooks/engine/release.ts";
 import { type HandOver, HandOverTo } from "#webhooks/ingest/hand-over.ts";
-import { type AcceptedEvent, createIngest, type Ingest } from "#webhooks/ingest/ingest.ts";
+import { type AcceptedEvent, Ingest } from "#webhooks/ingest/ingest.ts";
 import { machineTimers, systemClock } from "#runtime/machine-timers.ts";
 import { newId } from "#domain/ids.ts";
 import { EndpointService } from "#webhooks/endpoints/endpoint-service.ts";
@@ -23,7 +23,7 @@ import { createVerification } from "#webhooks/endpoints/verification.ts";
 import type { ReplayJob } from "#database/repositories/webhooks/replay-jobs.ts";
 import { tenantTransaction } from "#database/transaction.ts";
 import { type ReplayRequest, ReplayService } from "#webhooks/replay/replay-service.ts";
-import { createReplayStarter } from "#webhooks/replay/replay-starter.ts";
+import { kickReplay } from "#webhooks/replay/replay-starter.ts";
 import { generateSecret } from "#lib/receiver/secret.ts";
 import { connectionOptions, temporalOptions } from "#temporal/client.ts";
 import { createLogger } from "#observability/logger.ts";
@@ -156,10 +156,10 @@ export async function makeWorld(options: WorldOptions = {}): Promise<World> {
   const keyring = testKeyring(config.kek ?? Buffer.alloc(0));
   const { handOver: handing } = options;
   const handOver = handing && new HandOverTo();
-  const ingest = createIngest({
+  const ingest = new Ingest({
     timers: machineTimers,
     pool: handing?.pool?.(pools.ingest) ?? pools.ingest,
-    keys: createContentKeys({ keyring, clock }),
+    keys: new ContentKeys({ keyring, clock }),
     clock,
     randomBytes,
     keyBytes: randomBytes,
@@ -185,7 +185,7 @@ export async function makeWorld(options: WorldOptions = {}): Promise<World> {
   const replays = new ReplayService({
     pool: pools.api,
     keyring,
-    starter: createReplayStarter(temporal),
+    kick: async (job) => await kickReplay(temporal, job),
     clock,
     randomBytes,
     log,

@@ -7,7 +7,7 @@ import {
   loadForAttempt,
   recordInFlight,
 } from "#database/repositories/webhooks/attempts.ts";
-import { createRecorder, type Recorder } from "#webhooks/engine/recorder.ts";
+import { Recorder } from "#webhooks/engine/recorder.ts";
 import { isId, newId } from "#domain/ids.ts";
 import { createLogger } from "#observability/logger.ts";
 import { startDatabase, stopDatabase } from "../support/database-outage.ts";
@@ -28,7 +28,7 @@ beforeAll(async () => {
   pool = createPool({ url: made.current.config.databaseUrl, role: "signet_worker", max: 4, log });
   tenant = await made.current.createTenant();
   await made.current.createEndpoint(tenant, "http://127.0.0.1:1");
-  recorder = createRecorder({
+  recorder = new Recorder({
     pool,
     log,
     timers: {

@@ -1,7 +1,7 @@
 /** Operators' view of a replay job's workflow: signals by `temporal`, query, end, and sweep. */
 import { describe, expect, test } from "vitest";
 import type { ReplayJob } from "#database/repositories/webhooks/replay-jobs.ts";
-import { createReplayStarter } from "#webhooks/replay/replay-starter.ts";
+import { kickReplay } from "#webhooks/replay/replay-starter.ts";
 import { replayStatusQuery, replayWorkflowId, TASK_QUEUES, WORKFLOW_TYPES } from "#workflows/messages.ts";
 import { eventually } from "../support/eventually.ts";
 import { failedTasks, fetchRuns } from "../support/histories.ts";
@@ -83,9 +83,8 @@ test("a job whose workflow is paused is not signalled again and again, and goes 
   replays.kick(job);
   await until(({ done }) => done >= 1);
   const unpause = await pauseWorkflow(temporal, workflowId);
-  const starter = createReplayStarter(temporal);
   for (let round = 0; round < 3; round += 1) {
-    expect(await starter.kick(job)).toBe(true);
+    expect(await kickReplay(temporal, job)).toBe(true);
   }
   const { events } = await temporal.workflow.getHandle(workflowId).fetchHistory();
   expect(events?.filter(({ workflowExecutionSignaledEventAttributes: signal }) => signal != null)).toEqual(

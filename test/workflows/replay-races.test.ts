@@ -13,7 +13,7 @@ import type { ReplayJob } from "#database/repositories/webhooks/replay-jobs.ts";
 import { Releaser } from "#webhooks/engine/release.ts";
 import { machineTimers, systemClock } from "#runtime/machine-timers.ts";
 import { createLogger } from "#observability/logger.ts";
-import { createReplayRunner, type ReplayRunner, type SeenJob } from "#webhooks/replay/replay-runner.ts";
+import { replayPage, type ReplayRunnerOptions, type SeenJob } from "#webhooks/replay/replay-runner.ts";
 import { sweepReplays } from "#webhooks/replay/replay-sweep.ts";
 import { eventually } from "../support/eventually.ts";
 import { seedDeadLetters } from "../support/seeded-letters.ts";
@@ -22,7 +22,7 @@ import { TEST_CALLER, useWorld } from "../support/world.ts";
 const made = useWorld();
 const log = createLogger({ level: "silent" });
 let pool: Pool;
-let runner: ReplayRunner;
+let runner: ReplayRunnerOptions;
 /** Holds row locks and releases them. */
 let rival: Client;
 
@@ -30,14 +30,14 @@ beforeAll(async () => {
   const { config, temporal } = made.current;
   pool = createPool({ url: config.databaseUrl, role: "signet_worker", max: 4, log });
   const releaser = new Releaser(temporal, machineTimers, log);
-  runner = createReplayRunner({
+  runner = {
     pool,
     releaser,
     clock: systemClock,
     randomBytes,
     log,
     onQueued: () => undefined,
-  });
+  };
   rival = new Client({ connectionString: config.databaseAdminUrl ?? config.databaseUrl });
   await rival.connect();
 });
@@ -64,7 +64,7 @@ async function makeCase(count = 1): Promise<Case> {
 }
 
 async function page({ job }: Pick<Case, "job">): Promise<SeenJob> {
-  return await runner.page({ jobId: job.id, after: 0, size: 500 });
+  return await replayPage(runner, { jobId: job.id, after: 0, size: 500 });
 }
 
 /** Waits until a statement of another connection waits for a lock that this one holds. */
@@ -193,7 +193,8 @@ describe("concurrent jobs", () => {
 
   test("a page that runs twice, even concurrently, takes effect once", async () => {
     const letter = await makeCase(20);
-    const ask = async (): Promise<SeenJob> => await runner.page({ jobId: letter.job.id, after: 0, size: 10 });
+    const ask = async (): Promise<SeenJob> =>
+      await replayPage(runner, { jobId: letter.job.id, after: 0, size: 10 });
     const seen = [...(await Promise.all([ask(), ask()])), await ask()];
     expect(seen.map(({ done, position }) => [done, position])).toEqual([
       [10, 10],
@@ -252,13 +253,11 @@ test("a sweep logs that it cancelled a job only if it did: the job may complete 
     ...sources,
     pool,
     // What the sweep sees of a workflow that has ended.
-    starter: {
-      kick: async ({ id }) => {
-        if (id === complete.job.id) {
-          await page(complete);
-        }
-        return ![complete.job.id, ended.job.id].includes(id);
-      },
+    kick: async ({ id }) => {
+      if (id === complete.job.id) {
+        await page(complete);
+      }
+      return ![complete.job.id, ended.job.id].includes(id);
     },
     log: createLogger({ level: "info", destination: { write: (line) => void lines.push(line) } }),
   });
@@ -290,7 +289,7 @@ describe("a job of more letters than one transaction lists", () => {
   async function stepsOf(job: ReplayJob, size: number): Promise<SeenJob[]> {
     const seen: SeenJob[] = [];
     for (let after = 0, state = "RUNNING"; state === "RUNNING";) {
-      const step = await runner.page({ jobId: job.id, after, size });
+      const step = await replayPage(runner, { jobId: job.id, after, size });
       seen.push(step);
       ({ position: after, state } = step);
     }

@@ -7,7 +7,7 @@ import { REPLAYABLE_STATES } from "#database/repositories/webhooks/replay-items.
 import { machineTimers, systemClock } from "#runtime/machine-timers.ts";
 import { createLogger } from "#observability/logger.ts";
 import { Releaser } from "#webhooks/engine/release.ts";
-import { createReplayRunner, type ReplayRunner } from "#webhooks/replay/replay-runner.ts";
+import { replayPage, type ReplayRunnerOptions } from "#webhooks/replay/replay-runner.ts";
 import { cases } from "../support/properties.ts";
 import { seedDeadLetters } from "../support/seeded-letters.ts";
 import { TEST_CALLER, useWorld } from "../support/world.ts";
@@ -15,14 +15,14 @@ import { TEST_CALLER, useWorld } from "../support/world.ts";
 const made = useWorld();
 const log = createLogger({ level: "silent" });
 let pool: Pool;
-let runner: ReplayRunner;
+let runner: ReplayRunnerOptions;
 
 beforeAll(() => {
   const { config, temporal } = made.current;
   pool = createPool({ url: config.databaseUrl, role: "signet_worker", max: 4, log });
   const releaser = new Releaser(temporal, machineTimers, log);
   const onQueued = (): void => undefined;
-  runner = createReplayRunner({ pool, releaser, clock: systemClock, randomBytes, log, onQueued });
+  runner = { pool, releaser, clock: systemClock, randomBytes, log, onQueued };
 });
 afterAll(async () => {
   await pool.end();
@@ -87,7 +87,7 @@ test("each accepted resend or replay is one cycle of its own, and the first atte
           if ("states" in one) {
             const selection = { states: one.states, filter: {} };
             const job = await world.makeReplay(tenant, { selection, ratePerSecond: 500 });
-            await runner.page({ jobId: job.id, after: 0, size: 500 });
+            await replayPage(runner, { jobId: job.id, after: 0, size: 500 });
             const page = { after: 0, limit: 100, outcomes: undefined };
             const { rows: items } = await world.replays.items(tenant, job.id, page);
             for (const { delivery_id: deliveryId, result } of items) {

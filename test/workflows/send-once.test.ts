@@ -3,7 +3,7 @@ import { createPool } from "#database/pool.ts";
 import type { Delivery } from "#database/repositories/webhooks/deliveries.ts";
 import { unguardedClock } from "#domain/clock.ts";
 import type { AttemptRun } from "#webhooks/engine/attempt-service.ts";
-import { createEngine, type Engine } from "#processes/engine.ts";
+import { Engine } from "#processes/engine.ts";
 import { idDay } from "#domain/ids.ts";
 import { drawOffsets } from "#domain/retry-schedule.ts";
 import { createLogger } from "#observability/logger.ts";
@@ -33,7 +33,7 @@ function startSender(aheadMs = 0): Engine {
   const pool = createPool({ url: config.databaseUrl, role: "signet_worker", max: 4, log });
   const keyring = testKeyring(config.kek ?? Buffer.alloc(0));
   const clock = unguardedClock({ now: () => Date.now() + aheadMs });
-  const engine = createEngine(
+  const engine = new Engine(
     { worker: "wrk", config, pool, keyring, setKeys: noSetKey, clock, log },
     () => undefined,
   );

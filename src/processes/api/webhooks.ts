@@ -1,11 +1,11 @@
 /** Wires the services of the webhook routes for the api process. */
 import { createRandomPool } from "#crypto/random-pool.ts";
 import { configuredPolicy } from "#webhooks/sending/address-policy.ts";
-import { createContentKeys } from "#webhooks/ingest/content-keys.ts";
+import { ContentKeys } from "#webhooks/ingest/content-keys.ts";
 import { DeliveryService } from "#webhooks/engine/delivery-service.ts";
 import { DeliveryStreams } from "#webhooks/engine/delivery-streams.ts";
 import { EventService } from "#webhooks/ingest/event-service.ts";
-import { createIngest } from "#webhooks/ingest/ingest.ts";
+import { Ingest } from "#webhooks/ingest/ingest.ts";
 import { ownTargets } from "#webhooks/sending/own-listeners.ts";
 import { createPlatformPublishingAudit } from "#webhooks/ingest/platform-publishing.ts";
 import { Releaser } from "#webhooks/engine/release.ts";
@@ -14,7 +14,7 @@ import { createPacedVerification, createVerification } from "#webhooks/endpoints
 import { GradeService } from "#webhooks/grader/grade-service.ts";
 import { EventTypeService } from "#webhooks/event-types/event-type-service.ts";
 import { ReplayService } from "#webhooks/replay/replay-service.ts";
-import { createReplayStarter } from "#webhooks/replay/replay-starter.ts";
+import { kickReplay } from "#webhooks/replay/replay-starter.ts";
 import { PollService } from "#webhooks/ssf/poll.ts";
 import { StreamService, type StreamServiceOptions } from "#webhooks/ssf/stream-service.ts";
 import { createDeadLetterExport } from "#api/routes/dead-letters.ts";
@@ -47,9 +47,9 @@ function openVerification({ config, temporal, timers }: ApiProcessServices) {
 }
 
 function openIngest({ config, pools, keyring, handOver, clock, timers, randomBytes }: ApiProcessServices) {
-  return createIngest({
+  return new Ingest({
     pool: pools.ingest,
-    keys: createContentKeys({ keyring, clock }),
+    keys: new ContentKeys({ keyring, clock }),
     clock,
     timers,
     randomBytes: createRandomPool(),
@@ -83,7 +83,7 @@ export function createWebhooks(services: ApiProcessServices): WebhookServices & 
   const replays = new ReplayService({
     pool: pools.api,
     keyring,
-    starter: createReplayStarter(temporal),
+    kick: async (job) => await kickReplay(temporal, job),
     clock,
     randomBytes,
     log,

@@ -30,7 +30,7 @@ import type { KeyStore } from "#tokens/signing-keys/key-store.ts";
 import type { Dispatcher } from "#webhooks/engine/dispatcher.ts";
 import { Releaser } from "#webhooks/engine/release.ts";
 import type { HandOverTo } from "#webhooks/ingest/hand-over.ts";
-import { createEngine, type Engine } from "../engine.ts";
+import { Engine } from "../engine.ts";
 import { openRotatorPool } from "../rotation.ts";
 import { openSetKeys } from "../signing-keys.ts";
 
@@ -132,7 +132,7 @@ export async function openServices(options: WorkerProcessOptions): Promise<Worke
   const pools = { worker: pool, operator: operatorPool };
   const setKeys = await openSetKeys({ config, pools, keyring, away, clock, log });
   const sending = { worker, config, pool, keyring, setKeys: () => setKeys.signingKey(), clock, log };
-  const engine = createEngine(sending, () => dispatcher.hint(1));
+  const engine = new Engine(sending, () => dispatcher.hint(1));
   const connection = await connectReplaced(options);
   const converter = createDataConverter(keyring);
   const client = createNativeClient(connection.connection, config.temporalNamespace, converter);

@@ -25,7 +25,7 @@ import { Reconciler } from "#webhooks/engine/reconciler.ts";
 import { Releaser } from "#webhooks/engine/release.ts";
 import { measuringJobs } from "#webhooks/measures.ts";
 import { healthJob } from "#webhooks/pacing/endpoint-health.ts";
-import { createReplayStarter } from "#webhooks/replay/replay-starter.ts";
+import { kickReplay } from "#webhooks/replay/replay-starter.ts";
 import { replaySweepJob } from "#webhooks/replay/replay-sweep.ts";
 import { erasureJob } from "#webhooks/retention/erase-tenants.ts";
 import { revocationNoticesJob } from "#webhooks/revocation-notices.ts";
@@ -50,7 +50,7 @@ function dueJobs(services: WorkerServices, presence: Presence): readonly UpkeepJ
     ...failureJobs(services, engine.failures, config.autoDisableAfterMs),
     verificationSweepJob({ pool, verification, perSecond, clock, log }),
     new LostVerifications(services).job,
-    replaySweepJob({ pool, starter: createReplayStarter(client), clock, randomBytes, log }),
+    replaySweepJob({ pool, kick: async (job) => await kickReplay(client, job), clock, randomBytes, log }),
     engine.grades.job,
     ...deadLetterJobs(services),
     deliveryCountsJob(services),

@@ -34,11 +34,6 @@ interface PingEnd {
 
 type AdmitAddresses = NonNullable<SendRequest["admitAddresses"]>;
 
-export interface Challenge {
-  /** Sends a ping and records the response. `superseded` means that the endpoint no longer waits for it. */
-  ping(ping: Ping): Promise<"verified" | "failed" | "superseded">;
-}
-
 export interface ChallengeOptions extends OwnEventServices {
   readonly pool: Pool;
   readonly access: ReceiverAccess;
@@ -47,47 +42,50 @@ export interface ChallengeOptions extends OwnEventServices {
   readonly pingsPerHost: number;
 }
 
-export function createChallenge(options: ChallengeOptions): Challenge {
-  const { pool, access, formatOf, clock } = options;
-
-  async function send(target: PingTarget, attempt: number, admitAddresses: AdmitAddresses): Promise<PingEnd> {
-    const format = formatOf(target);
-    const { challenge, ...written } = await format.writePing(target, attempt);
-    const request = { url: target.url, ...written, deadlineMs: PING_DEADLINE_MS, admitAddresses };
-    const result = await access.send(request, target);
-    const echoed = result.responseBody?.includes(challenge) === true;
-    if (format.acknowledges(result.status)) {
-      return { error: target.require_echo && !echoed ? "echo" : null, echoed };
-    }
-    return { error: result.error ?? "status", echoed };
+/** Sends a ping and records the response. `superseded` means that the endpoint no longer waits for it. */
+export async function sendPing(
+  ping: Ping,
+  options: ChallengeOptions,
+): Promise<"verified" | "failed" | "superseded"> {
+  const target = await loadForPing(options.pool, ping.endpointId, ping.generation);
+  if (target === undefined) {
+    return "superseded";
   }
-
-  return {
-    ping: async (ping) => {
-      const target = await loadForPing(pool, ping.endpointId, ping.generation);
-      if (target === undefined) {
-        return "superseded";
-      }
-      const { error, echoed } = await sendWithinQuota(
-        target.url,
-        options,
-        async (admitAddresses) => await send(target, ping.attempt, admitAddresses),
-      );
-      const record = {
-        id: ping.endpointId,
-        generation: ping.generation,
-        now: new Date(clock.now()),
-        error,
-        verifiedBy: error === null ? (echoed ? ("echo" as const) : ("status" as const)) : null,
-        nextAttemptAt: error === null || ping.nextAttemptMs === null ? null : new Date(ping.nextAttemptMs),
-      };
-      const booked = await book(record, target.tenant_id, options);
-      if (!booked) {
-        return "superseded";
-      }
-      return error === null ? "verified" : "failed";
-    },
+  const { error, echoed } = await sendWithinQuota(
+    target.url,
+    options,
+    async (admitAddresses) => await send(target, ping.attempt, admitAddresses, options),
+  );
+  const record = {
+    id: ping.endpointId,
+    generation: ping.generation,
+    now: new Date(options.clock.now()),
+    error,
+    verifiedBy: error === null ? (echoed ? ("echo" as const) : ("status" as const)) : null,
+    nextAttemptAt: error === null || ping.nextAttemptMs === null ? null : new Date(ping.nextAttemptMs),
   };
+  const booked = await book(record, target.tenant_id, options);
+  if (!booked) {
+    return "superseded";
+  }
+  return error === null ? "verified" : "failed";
+}
+
+async function send(
+  target: PingTarget,
+  attempt: number,
+  admitAddresses: AdmitAddresses,
+  { access, formatOf }: ChallengeOptions,
+): Promise<PingEnd> {
+  const format = formatOf(target);
+  const { challenge, ...written } = await format.writePing(target, attempt);
+  const request = { url: target.url, ...written, deadlineMs: PING_DEADLINE_MS, admitAddresses };
+  const result = await access.send(request, target);
+  const echoed = result.responseBody?.includes(challenge) === true;
+  if (format.acknowledges(result.status)) {
+    return { error: target.require_echo && !echoed ? "echo" : null, echoed };
+  }
+  return { error: result.error ?? "status", echoed };
 }
 
 /** Sends a ping within the quota. Many names may share an address, so names and connected addresses both count. */

@@ -34,23 +34,6 @@ interface Changes {
   readonly refused?: (readonly [index: number, reason: string])[];
 }
 
-/** Each change at an operator's request is an entry of the compliance log. */
-export interface CarrierService {
-  /** Returns dead letters to the outbox. */
-  replay(carrier: string, members: readonly FencedMember[], requested: Requested): Promise<Changes>;
-  /** Cancels open members. */
-  cancel(carrier: string, members: readonly FencedMember[], requested: Requested): Promise<Changes>;
-  /** Takes unfinished members from the carrier, for the dispatcher. */
-  handBack(carrier: string, members: readonly FencedMember[], by: string | undefined): Promise<void>;
-  /** Enters that the next attempts are made now. Resolves to the members that the carrier holds. */
-  recordAttemptNow(carrier: string, members: readonly FencedMember[], requested: Requested): Promise<Changes>;
-  /** Resolves to the indexes of expired members, and of those with time left, in milliseconds. */
-  expire(
-    carrier: string,
-    members: readonly FencedMember[],
-  ): Promise<{ expired: number[]; later: (readonly [index: number, delayMs: number])[] }>;
-}
-
 export interface CarrierServiceOptions extends EntryServices {
   readonly pool: Pool;
   readonly clock: Clock;
@@ -150,63 +133,85 @@ async function held(
   return new Map(rows.map(({ id, against }) => [id, against]));
 }
 
-export function createCarrierService(options: CarrierServiceOptions): CarrierService {
-  const { pool, clock, onQueued } = options;
-  const now = (): Date => new Date(clock.now());
+/** Each change at an operator's request is an entry of the compliance log. */
+export class CarrierService {
+  readonly #options: CarrierServiceOptions;
 
-  return {
-    replay: async (carrier, members, requested) => {
-      await change(
-        options,
-        { carrier, type: "dlq.replayed", requested },
-        async (db) => await replayFromCarrier(db, fence(carrier, members), now()),
-      );
-      onQueued();
-      const left = await held(options, carrier, members);
-      return changesOf(members, (id) => left.get(id));
-    },
-    cancel: async (carrier, members, requested) => {
-      await change(
-        options,
-        { carrier, type: "delivery.cancelled", requested },
-        async (db) => await cancelFromCarrier(db, fence(carrier, members)),
-      );
-      const left = await held(options, carrier, members);
-      return changesOf(members, (id) => (left.has(id) ? "ended" : undefined));
-    },
-    handBack: async (carrier, members, by) => {
-      const moved = await takeFromCarrier(
-        pool,
-        members.map(({ id, epoch }) => ({ delivery_id: id, carrier, epoch })),
-      );
-      if (moved > 0) {
-        options.log.info({ carrier, moved, by }, "deliveries were handed back by their workflow");
-      }
-      onQueued();
-    },
-    recordAttemptNow: async (carrier, members, requested) => {
-      const owned = await change(
-        options,
-        { carrier, type: "delivery.hastened", requested },
-        async (db) => await heldByCarrier(db, fence(carrier, members), now()),
-      );
-      const ids = new Set(owned.map(({ id }) => id));
-      return changesOf(members, (id) => (ids.has(id) ? undefined : "ended"));
-    },
-    expire: async (carrier, members) => {
-      const nowMs = clock.now();
-      const rows = await expireFromCarrier(pool, fence(carrier, members), new Date(nowMs));
-      const expired = rows.filter((row) => row.expired).map((row) => row.id);
-      return {
-        expired: indexesOf(members, expired),
-        later: rows
-          .filter((row) => !row.expired)
-          .flatMap((row) =>
-            indexesOf(members, [row.id]).map(
-              (index) => [index, row.expiresAt.getTime() - nowMs + 1] as const,
-            ),
-          ),
-      };
-    },
-  };
+  constructor(options: CarrierServiceOptions) {
+    this.#options = options;
+  }
+
+  /** Returns dead letters to the outbox. */
+  async replay(carrier: string, members: readonly FencedMember[], requested: Requested): Promise<Changes> {
+    await change(
+      this.#options,
+      { carrier, type: "dlq.replayed", requested },
+      async (db) => await replayFromCarrier(db, fence(carrier, members), this.#now()),
+    );
+    this.#options.onQueued();
+    const left = await held(this.#options, carrier, members);
+    return changesOf(members, (id) => left.get(id));
+  }
+
+  /** Cancels open members. */
+  async cancel(carrier: string, members: readonly FencedMember[], requested: Requested): Promise<Changes> {
+    await change(
+      this.#options,
+      { carrier, type: "delivery.cancelled", requested },
+      async (db) => await cancelFromCarrier(db, fence(carrier, members)),
+    );
+    const left = await held(this.#options, carrier, members);
+    return changesOf(members, (id) => (left.has(id) ? "ended" : undefined));
+  }
+
+  /** Takes unfinished members from the carrier, for the dispatcher. */
+  async handBack(carrier: string, members: readonly FencedMember[], by: string | undefined): Promise<void> {
+    const { pool, log, onQueued } = this.#options;
+    const moved = await takeFromCarrier(
+      pool,
+      members.map(({ id, epoch }) => ({ delivery_id: id, carrier, epoch })),
+    );
+    if (moved > 0) {
+      log.info({ carrier, moved, by }, "deliveries were handed back by their workflow");
+    }
+    onQueued();
+  }
+
+  /** Enters that the next attempts are made now. Resolves to the members that the carrier holds. */
+  async recordAttemptNow(
+    carrier: string,
+    members: readonly FencedMember[],
+    requested: Requested,
+  ): Promise<Changes> {
+    const owned = await change(
+      this.#options,
+      { carrier, type: "delivery.hastened", requested },
+      async (db) => await heldByCarrier(db, fence(carrier, members), this.#now()),
+    );
+    const ids = new Set(owned.map(({ id }) => id));
+    return changesOf(members, (id) => (ids.has(id) ? undefined : "ended"));
+  }
+
+  /** Resolves to the indexes of expired members, and of those with time left, in milliseconds. */
+  async expire(
+    carrier: string,
+    members: readonly FencedMember[],
+  ): Promise<{ expired: number[]; later: (readonly [index: number, delayMs: number])[] }> {
+    const { pool, clock } = this.#options;
+    const nowMs = clock.now();
+    const rows = await expireFromCarrier(pool, fence(carrier, members), new Date(nowMs));
+    const expired = rows.filter((row) => row.expired).map((row) => row.id);
+    return {
+      expired: indexesOf(members, expired),
+      later: rows
+        .filter((row) => !row.expired)
+        .flatMap((row) =>
+          indexesOf(members, [row.id]).map((index) => [index, row.expiresAt.getTime() - nowMs + 1] as const),
+        ),
+    };
+  }
+
+  #now(): Date {
+    return new Date(this.#options.clock.now());
+  }
 }

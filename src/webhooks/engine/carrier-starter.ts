@@ -18,46 +18,6 @@ import { answerOf } from "#domain/delivery.ts";
 import { drawOffsets, type Random } from "#domain/retry-schedule.ts";
 import type { AttemptRequest } from "./member-outcome.ts";
 
-export interface CarrierStarter {
-  /** Draws the offsets of a carrier's attempts, in milliseconds. */
-  draw(): readonly number[];
-  /**
-   * Returns the request for the first attempts of claimed deliveries, as the carrier's first activity will make it.
-   *
-   * @param leaves decides whether a failed member leaves the carrier
-   */
-  firstAttempts(
-    carrier: string,
-    members: readonly Claimed[],
-    draw: readonly number[],
-    leaves: (endpointId: string) => boolean,
-  ): AttemptRequest;
-  /**
-   * Starts a carrier for first attempts of all its members. Does nothing if the carrier was started before.
-   *
-   * @param draw the offsets of {@link draw}; drawn now by default
-   * @returns whether this call started it
-   * @throws if Temporal is unreachable or refuses; the sweep retries
-   */
-  startFirst(carrier: string, members: readonly Claimed[], draw?: readonly number[]): Promise<boolean>;
-  /**
-   * Returns those of the members that a carrier was started without, as {@link unknownIn} says.
-   *
-   * @throws if Temporal is unreachable, or has no such workflow
-   */
-  unknownTo(carrier: string, members: readonly Claimed[]): Promise<readonly Claimed[]>;
-  /** Starts a carrier for first attempts to a slow or failing endpoint, for which no local activity waits. */
-  startSlow(carrier: string, members: readonly Claimed[]): Promise<void>;
-  /**
-   * Starts a carrier of dead letters. All its members belong to one endpoint.
-   *
-   * @returns false if another workflow has that id
-   */
-  startLetters(carrier: string, members: readonly ClaimedLetter[]): Promise<boolean>;
-  /** Starts a carrier in mid-cycle. All its members belong to one endpoint. @returns like {@link startLetters} */
-  startRetries(carrier: string, members: readonly ClaimedRetry[]): Promise<boolean>;
-}
-
 export interface CarrierStarterOptions {
   readonly client: Client;
   readonly random: Random;
@@ -236,65 +196,110 @@ function lettersStart(
   };
 }
 
-export function createCarrierStarter(options: CarrierStarterOptions): CarrierStarter {
-  const { client, random, retryWindowMs, deadLetterMs } = options;
-  const draw = (): readonly number[] => drawOffsets(retryWindowMs, random);
+export class CarrierStarter {
+  readonly #options: CarrierStarterOptions;
 
-  function inputOf(members: readonly Claimed[], offsets: readonly number[] = draw()): DeliverInput {
-    return { v: 1, members: named(members), offsets_ms: offsets, dead_letter_ms: deadLetterMs };
+  constructor(options: CarrierStarterOptions) {
+    this.#options = options;
   }
 
-  async function startFirst(
+  /** Draws the offsets of a carrier's attempts, in milliseconds. */
+  draw(): readonly number[] {
+    return drawOffsets(this.#options.retryWindowMs, this.#options.random);
+  }
+
+  /**
+   * Returns the request for the first attempts of claimed deliveries, as the carrier's first activity will make it.
+   *
+   * @param leaves decides whether a failed member leaves the carrier
+   */
+  firstAttempts(
     carrier: string,
     members: readonly Claimed[],
-    input: DeliverInput,
-  ): Promise<boolean> {
-    const mixed = distinct(members.map((member) => member.endpoint_id)).length > 1;
-    const whole = { ...input, ...(mixed ? { mixed } : {}) };
-    return await start(options, { carrier, members, input: whole, ...attempts(members, "QUEUED", 1) });
-  }
-
-  return {
-    draw,
-    firstAttempts: (carrier, members, offsetsMs, leaves) => ({
+    offsetsMs: readonly number[],
+    leaves: (endpointId: string) => boolean,
+  ): AttemptRequest {
+    const { deadLetterMs } = this.#options;
+    return {
       carrier,
       members: named(members),
       plan: { attempt: 1, offsetsMs, anchorMs: null, dueMs: null, deadLetterMs, leaves },
       firstPass: true,
-    }),
-    startFirst: async (carrier, members, offsets) =>
-      await startFirst(carrier, members, inputOf(members, offsets)),
-    unknownTo: async (carrier, members) => {
-      return unknownIn(await client.workflow.getHandle(carrier).describe(), members);
-    },
-    startSlow: async (carrier, members) => {
-      await startFirst(carrier, members, { ...inputOf(members), slow: true });
-    },
-    startRetries: async (carrier, members) => {
-      const made = Math.max(0, ...members.map((member) => member.attempt_count));
-      const firstMs = Math.min(...members.map((member) => member.next_attempt_at.getTime()));
-      const input: DeliverInput = {
-        ...inputOf(members),
-        progress: {
-          anchor_ms: Math.min(...members.map((member) => member.cycle_started_at.getTime())),
-          members: members.map((member) => ({
-            attempts: member.attempt_count,
-            phase: "RETRYING",
-            due_ms: member.next_attempt_at.getTime(),
-            ...(member.attempt_count > 0 ? { last: answerOf(member) } : {}),
-          })),
-        },
-      };
-      return await start(options, {
-        carrier,
-        members,
-        input,
-        ...attempts(members, "RETRYING", made + 1),
-        again: aloneAgain(carrier, members, firstMs),
-      });
-    },
-    startLetters: async (carrier, members) => {
-      return await start(options, { carrier, members, ...lettersStart(carrier, members, deadLetterMs) });
-    },
-  };
+    };
+  }
+
+  /**
+   * Starts a carrier for first attempts of all its members. Does nothing if the carrier was started before.
+   *
+   * @param offsets those of {@link draw}; drawn now by default
+   * @returns whether this call started it
+   * @throws if Temporal is unreachable or refuses; the sweep retries
+   */
+  async startFirst(
+    carrier: string,
+    members: readonly Claimed[],
+    offsets?: readonly number[],
+  ): Promise<boolean> {
+    return await this.#startFirst(carrier, members, this.#inputOf(members, offsets));
+  }
+
+  /**
+   * Returns those of the members that a carrier was started without, as {@link unknownIn} says.
+   *
+   * @throws if Temporal is unreachable, or has no such workflow
+   */
+  async unknownTo(carrier: string, members: readonly Claimed[]): Promise<readonly Claimed[]> {
+    return unknownIn(await this.#options.client.workflow.getHandle(carrier).describe(), members);
+  }
+
+  /** Starts a carrier for first attempts to a slow or failing endpoint, for which no local activity waits. */
+  async startSlow(carrier: string, members: readonly Claimed[]): Promise<void> {
+    await this.#startFirst(carrier, members, { ...this.#inputOf(members), slow: true });
+  }
+
+  /** Starts a carrier in mid-cycle. All its members belong to one endpoint. @returns like {@link startLetters} */
+  async startRetries(carrier: string, members: readonly ClaimedRetry[]): Promise<boolean> {
+    const made = Math.max(0, ...members.map((member) => member.attempt_count));
+    const firstMs = Math.min(...members.map((member) => member.next_attempt_at.getTime()));
+    const input: DeliverInput = {
+      ...this.#inputOf(members),
+      progress: {
+        anchor_ms: Math.min(...members.map((member) => member.cycle_started_at.getTime())),
+        members: members.map((member) => ({
+          attempts: member.attempt_count,
+          phase: "RETRYING",
+          due_ms: member.next_attempt_at.getTime(),
+          ...(member.attempt_count > 0 ? { last: answerOf(member) } : {}),
+        })),
+      },
+    };
+    return await start(this.#options, {
+      carrier,
+      members,
+      input,
+      ...attempts(members, "RETRYING", made + 1),
+      again: aloneAgain(carrier, members, firstMs),
+    });
+  }
+
+  /**
+   * Starts a carrier of dead letters. All its members belong to one endpoint.
+   *
+   * @returns false if another workflow has that id
+   */
+  async startLetters(carrier: string, members: readonly ClaimedLetter[]): Promise<boolean> {
+    const letters = lettersStart(carrier, members, this.#options.deadLetterMs);
+    return await start(this.#options, { carrier, members, ...letters });
+  }
+
+  #inputOf(members: readonly Claimed[], offsets: readonly number[] = this.draw()): DeliverInput {
+    const { deadLetterMs } = this.#options;
+    return { v: 1, members: named(members), offsets_ms: offsets, dead_letter_ms: deadLetterMs };
+  }
+
+  async #startFirst(carrier: string, members: readonly Claimed[], input: DeliverInput): Promise<boolean> {
+    const mixed = distinct(members.map((member) => member.endpoint_id)).length > 1;
+    const whole = { ...input, ...(mixed ? { mixed } : {}) };
+    return await start(this.#options, { carrier, members, input: whole, ...attempts(members, "QUEUED", 1) });
+  }
 }

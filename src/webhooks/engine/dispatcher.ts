@@ -25,7 +25,7 @@ import type { CarrierStarter } from "./carrier-starter.ts";
 import type { EndpointHealth } from "../pacing/endpoint-health.ts";
 import { Sleeper } from "#runtime/sleeper.ts";
 import { FirstLists } from "./first-lists.ts";
-import type { OfferedDelivery, TakenOffer } from "../ingest/hand-over.ts";
+import type { HandOver, OfferedDelivery, TakenOffer } from "../ingest/hand-over.ts";
 import { refuseAll, takeOffer } from "./hand-over.ts";
 import {
   type Action,
@@ -76,7 +76,7 @@ function isDelivery(id: string): boolean {
   return isId(id, "delivery");
 }
 
-export class Dispatcher {
+export class Dispatcher implements HandOver {
   readonly #options: DispatcherOptions;
   readonly #starts: Starts;
   readonly #busy: BusyTenants;

@@ -16,6 +16,7 @@ import {
 import type { Clock, Timer, Timers } from "#domain/clock.ts";
 import { newId, type RandomBytes } from "#domain/ids.ts";
 import { TokenBucket } from "#domain/token-buckets.ts";
+import type { AwaitedInsert } from "../ingest/hand-over.ts";
 import type { AttemptService } from "./attempt-service.ts";
 import type { BusyTenants } from "./busy-tenants.ts";
 import type { CarrierStarter } from "./carrier-starter.ts";
@@ -56,14 +57,10 @@ interface FirstList {
   abandoned: boolean;
 }
 
-/** Carriers for deliveries that an insert in progress writes. One of the two functions must be called once. */
-export interface HandedLists {
+/** Carriers for deliveries that an insert in progress writes. */
+interface HandedLists extends AwaitedInsert<readonly ClaimedFirst[]> {
   /** In the order of the deliveries. */
   readonly carriers: readonly string[];
-  /** Sends the requests of the deliveries that the insert has written with their carrier. */
-  readonly inserted: (claimed: readonly ClaimedFirst[]) => void;
-  /** Leaves the lists to a sweep: the insert failed, or its answer was lost. */
-  readonly failed: () => void;
 }
 
 export interface FirstListsOptions {
@@ -92,7 +89,7 @@ export class FirstLists {
   /** Every list without a workflow, by carrier. */
   readonly #lists = new Map<string, FirstList>();
   readonly #starting = new Set<Promise<void>>();
-  readonly #removals: Batcher<string, void>;
+  readonly #removals: Batcher<string, undefined>;
   readonly #kept: TokenBucket;
   #open: FirstList | undefined;
   /** Whether the last list had several members. Then the next one will, too. */

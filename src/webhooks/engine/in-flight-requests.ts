@@ -10,7 +10,7 @@ import { type TracedSpan, traceFields } from "#observability/tracer.ts";
 import { endedWith, startAttempt } from "./attempt-span.ts";
 import { countAttempt, countEnded, countInternalFailure } from "./delivery-metrics.ts";
 import type { createGoneDisabler } from "../endpoints/disable-failing.ts";
-import type { DeliverySender, SentAttempt } from "../sending/delivery-sender.ts";
+import type { SentAttempt } from "../sending/delivery-sender.ts";
 import type { EndpointFailures } from "../pacing/endpoint-failures.ts";
 import type { EndpointHealth } from "../pacing/endpoint-health.ts";
 import type { AttemptPlan, MemberOutcome } from "./member-outcome.ts";
@@ -41,7 +41,8 @@ export interface InFlightRequest {
 }
 
 export interface InFlightRequestsOptions {
-  readonly sender: DeliverySender;
+  /** Sends a delivery and resolves to its outcome: `sendDelivery`. */
+  readonly send: (delivery: LoadedDelivery, attempt: number) => Promise<SentAttempt>;
   readonly recorder: Recorder;
   readonly health: EndpointHealth;
   readonly failures: EndpointFailures;
@@ -79,13 +80,13 @@ export class InFlightRequests {
 
   /** Sends a request. The caller has made sure that no other process did. */
   send(key: AttemptKey, delivery: LoadedDelivery, plan: AttemptPlan): InFlightRequest {
-    const { sender, recorder, clock, log } = this.#options;
+    const { send, recorder, clock, log } = this.#options;
     const startedAtMs = clock.now();
     const attemptId = newId("attempt", startedAtMs, this.#options.randomBytes);
     const id = requestKey(key);
     const spans = tracer();
     const span = spans && startAttempt(spans, key, delivery);
-    const sent = sender.send(delivery, key.attempt);
+    const sent = send(delivery, key.attempt);
     const outcome = (span === undefined ? sent : endedWith(span, sent)).then(
       async (ended) => await this.#record({ key, delivery, plan, attemptId, span, sent: ended }),
     );

@@ -19,15 +19,6 @@ const STATEMENTS_IN_FLIGHT_MAX = 2;
 const RETRY_FIRST_MS = 50;
 const RETRY_MAX_MS = 2_000;
 
-export interface Recorder {
-  /** Resolves once the outcome is durable; false if the attempt already had one, which stays. */
-  outcome(outcome: AttemptOutcome): Promise<boolean>;
-  /** Resolves once the lease is durable. */
-  inFlight(attempt: InFlightAttempt): Promise<void>;
-  /** Resolves when everything is written. */
-  drain(): Promise<void>;
-}
-
 export interface RecorderOptions {
   readonly pool: Pool;
   readonly log: Logger;
@@ -69,47 +60,55 @@ async function recordAlone(item: AttemptOutcome, options: RecorderOptions): Prom
   return true;
 }
 
-export function createRecorder(options: RecorderOptions): Recorder {
-  const { pool, timers, log } = options;
+export class Recorder {
+  readonly #outcomes: Batcher<AttemptOutcome, boolean>;
+  readonly #leases: Batcher<InFlightAttempt, undefined>;
 
-  const outcomes: Batcher<AttemptOutcome, boolean> = createBatcher<AttemptOutcome, boolean>({
-    timers,
-    // Bounded by the attempts in progress, which hold their slots until their outcomes are written.
-    maxWaiting: Number.POSITIVE_INFINITY,
-    maxItems: STATEMENT_ITEMS_MAX,
-    maxInFlight: STATEMENTS_IN_FLIGHT_MAX,
-    flush: async (items) => {
-      try {
-        return await persist(async () => await recordOutcomes(pool, items), options);
-      } catch (error) {
-        log.error({ err: error }, "a shared write was rejected; writing one by one");
-        const written: boolean[] = [];
-        for (const item of items) {
-          written.push(await recordAlone(item, options));
+  constructor(options: RecorderOptions) {
+    const { pool, timers, log } = options;
+    this.#outcomes = createBatcher({
+      timers,
+      // Bounded by the attempts in progress, which hold their slots until their outcomes are written.
+      maxWaiting: Number.POSITIVE_INFINITY,
+      maxItems: STATEMENT_ITEMS_MAX,
+      maxInFlight: STATEMENTS_IN_FLIGHT_MAX,
+      flush: async (items) => {
+        try {
+          return await persist(async () => await recordOutcomes(pool, items), options);
+        } catch (error) {
+          log.error({ err: error }, "a shared write was rejected; writing one by one");
+          const written: boolean[] = [];
+          for (const item of items) {
+            written.push(await recordAlone(item, options));
+          }
+          return written;
         }
-        return written;
-      }
-    },
-  });
+      },
+    });
+    this.#leases = createBatcher({
+      timers,
+      maxItems: STATEMENT_ITEMS_MAX,
+      maxInFlight: STATEMENTS_IN_FLIGHT_MAX,
+      flush: async (items) => {
+        await recordInFlight(pool, items);
+        return items.map(() => undefined);
+      },
+    });
+  }
 
-  const leases = createBatcher<InFlightAttempt, undefined>({
-    timers,
-    maxItems: STATEMENT_ITEMS_MAX,
-    maxInFlight: STATEMENTS_IN_FLIGHT_MAX,
-    flush: async (items) => {
-      await recordInFlight(pool, items);
-      return items.map(() => undefined);
-    },
-  });
+  /** Resolves once the outcome is durable; false if the attempt already had one, which stays. */
+  async outcome(outcome: AttemptOutcome): Promise<boolean> {
+    return await this.#outcomes.add(outcome);
+  }
 
-  return {
-    outcome: async (outcome) => await outcomes.add(outcome),
-    inFlight: async (attempt) => {
-      await leases.add(attempt);
-    },
-    drain: async () => {
-      await outcomes.drain();
-      await leases.drain();
-    },
-  };
+  /** Resolves once the lease is durable. */
+  async inFlight(attempt: InFlightAttempt): Promise<void> {
+    await this.#leases.add(attempt);
+  }
+
+  /** Resolves when everything is written. */
+  async drain(): Promise<void> {
+    await this.#outcomes.drain();
+    await this.#leases.drain();
+  }
 }

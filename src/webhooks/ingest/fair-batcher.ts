@@ -1,7 +1,7 @@
 /** A batcher in which no owner's items delay those of others, and items are prepared before their flush. */
-import { type Batcher, batcherOf, type FlushOptions, type Waiting } from "#database/batcher.ts";
+import { Batcher, type FlushOptions, type Waiting, type WaitingLine } from "#database/batcher.ts";
 import type { Timer, Timers } from "#domain/clock.ts";
-import { type Batch, OTHERS_MS, type WaitingOptions, WaitingRoom } from "./waiting-room.ts";
+import { OTHERS_MS, type WaitingOptions, WaitingRoom } from "./waiting-room.ts";
 
 /** Longer, because timers may be some milliseconds early. */
 const LOOK_AGAIN_MS = OTHERS_MS + 50;
@@ -52,7 +52,7 @@ export function createFairBatcher<Item, Result>(
   options: FairBatcherOptions<Item, Result>,
 ): Batcher<Item, Result> {
   const { preparation, timers } = options;
-  return batcherOf<Item, Result, Batch<Waiting<Item, Result>>>(options, (pump) => {
+  return new Batcher(options, (pump): WaitingLine<Item, Waiting<Item, Result>> => {
     const waiting = new WaitingRoom<Item, Waiting<Item, Result>>(options);
     // Takes what waits though no flush ends by then: after a rest, or the flush that is left to others once they no
     // longer have items.
@@ -76,9 +76,8 @@ export function createFairBatcher<Item, Result>(
         if (batch === undefined && waiting.count > 0) {
           alarm.setIn(waiting.restMs(nowMs) || LOOK_AGAIN_MS, nowMs);
         }
-        return batch;
+        return batch && { entries: batch.entries, ended: () => waiting.ended(batch, timers.monotonic()) };
       },
-      ended: (batch) => waiting.ended(batch, timers.monotonic()),
       rest: () => {
         for (const { owner, items } of waiting.unprepared()) {
           void prepare(owner, items);

@@ -11,13 +11,16 @@ export interface OfferedDelivery {
   readonly delivery: NewDelivery;
 }
 
-/** The answer to an offer. One of the two functions must be called once, after the insert. */
-export interface TakenOffer extends HandedDeliveries {
+/** Waits for an insert. One of the two functions must be called once, after it. */
+export interface AwaitedInsert<Inserted> {
   /** Sends what the insert has written with its carrier. */
-  readonly inserted: (result: InsertResult) => void;
+  readonly inserted: (inserted: Inserted) => void;
   /** The insert failed, or its answer was lost: what it may have written is found by a sweep. */
   readonly failed: () => void;
 }
+
+/** The answer to an offer. */
+export interface TakenOffer extends HandedDeliveries, AwaitedInsert<InsertResult> {}
 
 /** Takes deliveries over that are about to be inserted. Those without a carrier wait in the outbox. */
 export interface HandOver {

@@ -84,17 +84,6 @@ export interface AcceptedEvent {
   readonly knownBy?: EventKey["kind"];
 }
 
-export interface Ingest {
-  /**
-   * Resolves when the event is durable.
-   *
-   * @throws SignetError IDEMPOTENCY_KEY_REUSED if a key belongs to another body, CONFLICT if its event is gone,
-   * TENANT_SUSPENDED if the tenant is erased, VALIDATION_FAILED if `data` violates the schema of its type, RATE_LIMITED
-   * if the tenant's events fill half of the waiting room
-   */
-  accept(event: IncomingEvent): Promise<AcceptedEvent>;
-}
-
 export interface IngestOptions {
   readonly pool: Pool;
   readonly keys: ContentKeys;
@@ -181,43 +170,56 @@ function createCommits(options: IngestOptions, matches: Matches): Batcher<Checke
   });
 }
 
-export function createIngest(options: IngestOptions): Ingest {
-  const { pool, clock, timers } = options;
-  const rules = new EventRules(pool, timers);
-  const commits = createCommits(options, new Matches(pool, timers));
+export class Ingest {
+  readonly #options: IngestOptions;
+  readonly #rules: EventRules;
+  readonly #commits: Batcher<CheckedEvent, Flushed>;
 
-  return {
-    accept: async (event) => {
-      const place = placeOf(event.tenantId, event.type);
-      const byRulesSeen = rules.check(event);
-      let checked = byRulesSeen instanceof Promise ? await byRulesSeen : byRulesSeen;
-      // The key may expire between the insert that found it and the lookup. Then it is free again.
-      for (;;) {
-        if (checked.problems.length > 0) {
-          checked = await rules.checkCurrent(event);
-        }
-        const refused = checked.problems.length > 0;
-        const flushed = refused ? "key-taken" : await commits.add({ event, checked, place });
-        if (flushed === "outdated") {
-          continue;
-        }
-        if (flushed === "other-rules") {
-          checked = await rules.checkCurrent(event);
-          continue;
-        }
-        if (flushed !== "key-taken") {
-          return flushed;
-        }
-        const earlier = await answerOfKeys(pool, event, { nowMs: clock.now(), refused });
-        if (earlier !== undefined) {
-          return earlier;
-        }
-        if (refused) {
-          throw validationFailed(checked.problems);
-        }
+  constructor(options: IngestOptions) {
+    const { pool, timers } = options;
+    this.#options = options;
+    this.#rules = new EventRules(pool, timers);
+    this.#commits = createCommits(options, new Matches(pool, timers));
+  }
+
+  /**
+   * Resolves when the event is durable.
+   *
+   * @throws SignetError IDEMPOTENCY_KEY_REUSED if a key belongs to another body, CONFLICT if its event is gone,
+   * TENANT_SUSPENDED if the tenant is erased, VALIDATION_FAILED if `data` violates the schema of its type, RATE_LIMITED
+   * if the tenant's events fill half of the waiting room
+   */
+  async accept(event: IncomingEvent): Promise<AcceptedEvent> {
+    const { pool, clock } = this.#options;
+    const place = placeOf(event.tenantId, event.type);
+    const byRulesSeen = this.#rules.check(event);
+    let checked = byRulesSeen instanceof Promise ? await byRulesSeen : byRulesSeen;
+    // The key may expire between the insert that found it and the lookup. Then it is free again.
+    for (;;) {
+      if (checked.problems.length > 0) {
+        checked = await this.#rules.checkCurrent(event);
       }
-    },
-  };
+      const refused = checked.problems.length > 0;
+      const flushed = refused ? "key-taken" : await this.#commits.add({ event, checked, place });
+      if (flushed === "outdated") {
+        continue;
+      }
+      if (flushed === "other-rules") {
+        checked = await this.#rules.checkCurrent(event);
+        continue;
+      }
+      if (flushed !== "key-taken") {
+        return flushed;
+      }
+      const earlier = await answerOfKeys(pool, event, { nowMs: clock.now(), refused });
+      if (earlier !== undefined) {
+        return earlier;
+      }
+      if (refused) {
+        throw validationFailed(checked.problems);
+      }
+    }
+  }
 }
 
 function tooManyWait(): SignetError {

@@ -60,7 +60,7 @@ export interface Preparation<Item> {
 }
 
 /** The items of a flush. */
-export interface Batch<Entry> {
+interface Batch<Entry> {
   readonly entries: readonly Entry[];
   /** Whether they are of owners with many. */
   readonly many: boolean;

@@ -41,21 +41,6 @@ export interface SeenJob extends Pick<
   readonly listing: boolean;
 }
 
-export interface ReplayRunner {
-  /**
-   * Replays the next items of a running job, and lists further ones if any are left. Repeating a page has no effect.
-   *
-   * @param page `after`: last position that the caller knows of; `size`: maximum number of items
-   */
-  page(page: { readonly jobId: string; readonly after: number; readonly size: number }): Promise<SeenJob>;
-  /** Pauses, resumes or cancels an open job for an operator's signal. */
-  change(change: {
-    readonly jobId: string;
-    readonly to: "RUNNING" | "PAUSED" | "CANCELLED";
-    readonly by?: string | undefined;
-  }): Promise<SeenJob>;
-}
-
 const BY_MAX = 128;
 const SYSTEM: Actor = "system:replay";
 /** A job that was removed with its tenant, or has expired. */
@@ -124,74 +109,92 @@ async function listMore({ pool, clock }: ReplayRunnerOptions, jobId: string): Pr
   });
 }
 
-export function createReplayRunner(options: ReplayRunnerOptions): ReplayRunner {
-  const { pool, clock, log } = options;
-
-  async function carryOut(
-    db: Queryable,
-    job: ReplayJob,
-    size: number,
-  ): Promise<{ readonly job: ReplayJob; readonly page: ReplayedPage }> {
-    const now = new Date(clock.now());
-    const upTo = Math.min(job.total, job.position + size);
-    const place = { jobId: job.id, tenantId: job.tenant_id, after: job.position, upTo, now };
-    const page =
-      upTo === job.position
-        ? NOTHING
-        : job.kind === "missing"
-          ? await makeMissingPage(db, { ...place, endpointId: job.endpoint_id ?? "" }, options.randomBytes)
-          : await replayPageOfDeliveries(db, {
-              ...place,
-              deadLetters: job.states === null || job.states.includes("DEAD_LETTERED"),
-            });
-    const advanced = await advanceReplayJob(db, {
-      id: job.id,
-      position: upTo,
-      now,
-      ...countsOf(page.results),
-    });
-    if (advanced.finished_at !== null) {
-      await logJobEnd(db, advanced, { actor: SYSTEM }, options);
-    }
-    return { job: advanced, page };
+async function carryOut(
+  options: ReplayRunnerOptions,
+  db: Queryable,
+  job: ReplayJob,
+  size: number,
+): Promise<{ readonly job: ReplayJob; readonly page: ReplayedPage }> {
+  const now = new Date(options.clock.now());
+  const upTo = Math.min(job.total, job.position + size);
+  const place = { jobId: job.id, tenantId: job.tenant_id, after: job.position, upTo, now };
+  const page =
+    upTo === job.position
+      ? NOTHING
+      : job.kind === "missing"
+        ? await makeMissingPage(db, { ...place, endpointId: job.endpoint_id ?? "" }, options.randomBytes)
+        : await replayPageOfDeliveries(db, {
+            ...place,
+            deadLetters: job.states === null || job.states.includes("DEAD_LETTERED"),
+          });
+  const advanced = await advanceReplayJob(db, {
+    id: job.id,
+    position: upTo,
+    now,
+    ...countsOf(page.results),
+  });
+  if (advanced.finished_at !== null) {
+    await logJobEnd(db, advanced, { actor: SYSTEM }, options);
   }
+  return { job: advanced, page };
+}
 
-  return {
-    page: async ({ jobId, after, size }) => {
-      const { seen, page } = await transaction(pool, async (db) => {
-        // A custom plan for the first pages would depend on their size and scan whole partitions.
-        await db.query("SET LOCAL plan_cache_mode = force_generic_plan");
-        const job = await lockReplayJob(db, jobId);
-        if (job === undefined) {
-          return { seen: GONE };
-        }
-        if (job.state !== "RUNNING" || job.held || job.position > after) {
-          await touchReplayJob(db, jobId, new Date(clock.now()));
-          return { seen: seenOf(job) };
-        }
-        const carried = await carryOut(db, job, size);
-        return { seen: seenOf({ ...carried.job, held: false }), page: carried.page };
-      });
-      if (page?.results.some((result) => DONE.has(result)) === true) {
-        options.releaser.release(page.moved);
-        options.releaser.attemptAllNow(page.due);
-        options.onQueued();
-      }
-      return seen.listing ? await listMore(options, jobId) : seen;
-    },
-    change: async ({ jobId, to, by }) => {
-      const { isChanged, job } = await transaction(pool, async (db) => {
-        const changed = await changeReplayJob(db, { id: jobId, to, now: new Date(clock.now()) });
-        const locked = await lockReplayJob(db, jobId);
-        if (changed !== undefined && changed.finished_at !== null) {
-          await logJobEnd(db, changed, { actor: SYSTEM }, options);
-        }
-        return { isChanged: changed !== undefined, job: locked };
-      });
-      if (isChanged) {
-        log.info({ job: jobId, to, by: by?.slice(0, BY_MAX) }, "replay job changed by signal");
-      }
-      return job === undefined ? GONE : seenOf(job);
-    },
-  };
+/**
+ * Replays the next items of a running job, and lists further ones if any are left. Repeating a page has no effect.
+ *
+ * @param page `after`: last position that the caller knows of; `size`: maximum number of items
+ */
+export async function replayPage(
+  options: ReplayRunnerOptions,
+  { jobId, after, size }: { readonly jobId: string; readonly after: number; readonly size: number },
+): Promise<SeenJob> {
+  const { pool, clock } = options;
+  const { seen, page } = await transaction(pool, async (db) => {
+    // A custom plan for the first pages would depend on their size and scan whole partitions.
+    await db.query("SET LOCAL plan_cache_mode = force_generic_plan");
+    const job = await lockReplayJob(db, jobId);
+    if (job === undefined) {
+      return { seen: GONE };
+    }
+    if (job.state !== "RUNNING" || job.held || job.position > after) {
+      await touchReplayJob(db, jobId, new Date(clock.now()));
+      return { seen: seenOf(job) };
+    }
+    const carried = await carryOut(options, db, job, size);
+    return { seen: seenOf({ ...carried.job, held: false }), page: carried.page };
+  });
+  if (page?.results.some((result) => DONE.has(result)) === true) {
+    options.releaser.release(page.moved);
+    options.releaser.attemptAllNow(page.due);
+    options.onQueued();
+  }
+  return seen.listing ? await listMore(options, jobId) : seen;
+}
+
+/** Pauses, resumes or cancels an open job for an operator's signal. */
+export async function changeJob(
+  options: ReplayRunnerOptions,
+  {
+    jobId,
+    to,
+    by,
+  }: {
+    readonly jobId: string;
+    readonly to: "RUNNING" | "PAUSED" | "CANCELLED";
+    readonly by?: string | undefined;
+  },
+): Promise<SeenJob> {
+  const { pool, clock, log } = options;
+  const { isChanged, job } = await transaction(pool, async (db) => {
+    const changed = await changeReplayJob(db, { id: jobId, to, now: new Date(clock.now()) });
+    const locked = await lockReplayJob(db, jobId);
+    if (changed !== undefined && changed.finished_at !== null) {
+      await logJobEnd(db, changed, { actor: SYSTEM }, options);
+    }
+    return { isChanged: changed !== undefined, job: locked };
+  });
+  if (isChanged) {
+    log.info({ job: jobId, to, by: by?.slice(0, BY_MAX) }, "replay job changed by signal");
+  }
+  return job === undefined ? GONE : seenOf(job);
 }

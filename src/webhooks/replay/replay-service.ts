@@ -41,7 +41,6 @@ import { newId } from "#domain/ids.ts";
 import { found, SignetError } from "#domain/errors.ts";
 import { logJobEnd, logJobStart } from "./job-entries.ts";
 import { findMissing, type MissingSelection } from "./missing.ts";
-import type { ReplayStarter } from "./replay-starter.ts";
 
 /** Maximum number of ids per request. */
 export const REPLAY_IDS_MAX = 10_000;
@@ -61,7 +60,8 @@ export interface ReplayServiceOptions extends EntryServices {
   /** Role signet_api. */
   readonly pool: Pool;
   readonly keyring: Pick<Keyring, "contentRoot">;
-  readonly starter: ReplayStarter;
+  /** Starts the workflow of a job: `kickReplay`. */
+  readonly kick: (job: ReplayJob) => Promise<boolean>;
   readonly log: Logger;
 }
 
@@ -178,7 +178,7 @@ export class ReplayService {
     if (job.state === "COMPLETED") {
       return;
     }
-    const kick = this.#options.starter
+    const kick = this.#options
       .kick(job)
       .catch((error: unknown) =>
         this.#options.log.debug({ err: error, job: job.id }, "replay not started yet"),

@@ -10,7 +10,6 @@ import {
 import { transaction } from "#database/transaction.ts";
 import type { UpkeepJob } from "#runtime/upkeep.ts";
 import { logJobEnd } from "./job-entries.ts";
-import type { ReplayStarter } from "./replay-starter.ts";
 
 const EVERY_MS = 5_000;
 /** The API starts a job immediately, and a page is done at least every second. */
@@ -20,7 +19,8 @@ const KICKS_MAX = 100;
 export interface ReplaySweepOptions extends EntryServices {
   /** Role signet_worker. */
   readonly pool: Pool;
-  readonly starter: ReplayStarter;
+  /** Starts the workflow of a job: `kickReplay`. */
+  readonly kick: (job: ReplayJob) => Promise<boolean>;
   readonly log: Logger;
 }
 
@@ -37,7 +37,7 @@ async function cancel(options: ReplaySweepOptions, { id }: ReplayJob, now: numbe
 
 /** Runs one round of the sweep. Cancels a job whose workflow was ended by hand. */
 export async function sweepReplays(options: ReplaySweepOptions): Promise<void> {
-  const { pool, starter, clock, log } = options;
+  const { pool, kick, clock, log } = options;
   const now = clock.now();
   const jobs = await takeSilentJobs(pool, {
     before: new Date(now - SILENT_AFTER_MS),
@@ -46,7 +46,7 @@ export async function sweepReplays(options: ReplaySweepOptions): Promise<void> {
   });
   for (const job of jobs) {
     try {
-      if (!(await starter.kick(job)) && (await cancel(options, job, now))) {
+      if (!(await kick(job)) && (await cancel(options, job, now))) {
         log.warn({ job: job.id }, "the workflow of a replay job was ended by hand; the job was cancelled");
       }
     } catch (error) {

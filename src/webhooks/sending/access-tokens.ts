@@ -3,7 +3,7 @@
  * through the sender, so the address policy applies to the token URL. Tokens are kept in memory only.
  */
 import type { Clock } from "#domain/clock.ts";
-import type { HttpSender } from "./http-sender.ts";
+import type { HttpSender, SendRequest } from "./http-sender.ts";
 
 /** Client credentials and their token endpoint. */
 export interface ClientCredentials {
@@ -22,14 +22,6 @@ export interface AccessToken {
 /** Why there is no token, in words for the tenant that reveal nothing about our network. */
 export interface NoToken {
   readonly problem: string;
-}
-
-/** Access tokens of one receiver. */
-export interface AccessTokens {
-  /** Returns the cached token or requests a new one. Concurrent calls share a request. */
-  get(): Promise<AccessToken | NoToken>;
-  /** Drops a token that the receiver rejected. */
-  forget(value: string): void;
 }
 
 /** Leaves time to send within a ping's 5 s. */
@@ -94,49 +86,59 @@ function readAnswer(text: string | null): Kept | NoToken {
   return { value, lifeMs: Math.min(given, MAX_LIFE_S) * 1_000 };
 }
 
-export function createAccessTokens(
-  credentials: ClientCredentials,
-  { http, clock }: { readonly http: Pick<HttpSender, "send">; readonly clock: Clock },
-): AccessTokens {
-  const request = tokenRequest(credentials);
-  let kept: { readonly value: string; readonly until: number } | null = null;
-  let failed: { readonly problem: string; readonly until: number } | null = null;
-  let asking: Promise<AccessToken | NoToken> | null = null;
+interface AccessTokenServices {
+  readonly http: Pick<HttpSender, "send">;
+  readonly clock: Clock;
+}
 
-  async function ask(): Promise<AccessToken | NoToken> {
-    const result = await http.send(request);
+/** Access tokens of one receiver. */
+export class AccessTokens {
+  readonly #request: SendRequest;
+  readonly #services: AccessTokenServices;
+  #kept: { readonly value: string; readonly until: number } | null = null;
+  #failed: { readonly problem: string; readonly until: number } | null = null;
+  #asking: Promise<AccessToken | NoToken> | null = null;
+
+  constructor(credentials: ClientCredentials, services: AccessTokenServices) {
+    this.#request = tokenRequest(credentials);
+    this.#services = services;
+  }
+
+  /** Returns the cached token or requests a new one. Concurrent calls share a request. */
+  async get(): Promise<AccessToken | NoToken> {
+    const now = this.#services.clock.now();
+    if (this.#kept !== null && now < this.#kept.until) {
+      return { value: this.#kept.value, fresh: false };
+    }
+    if (this.#failed !== null && now < this.#failed.until) {
+      return { problem: this.#failed.problem };
+    }
+    this.#asking ??= this.#ask().finally(() => {
+      this.#asking = null;
+    });
+    return await this.#asking;
+  }
+
+  /** Drops a token that the receiver rejected. */
+  forget(value: string): void {
+    if (this.#kept?.value === value) {
+      this.#kept = null;
+    }
+  }
+
+  async #ask(): Promise<AccessToken | NoToken> {
+    const result = await this.#services.http.send(this.#request);
     const answer =
       result.error === null
         ? readAnswer(result.responseBody)
         : { problem: `token_url: ${result.status === null ? result.error : `status ${result.status}`}` };
     if ("problem" in answer) {
-      failed = { problem: answer.problem, until: clock.now() + PAUSE_MS };
+      this.#failed = { problem: answer.problem, until: this.#services.clock.now() + PAUSE_MS };
       return answer;
     }
     const early = Math.min(EARLY_MS, answer.lifeMs / 10);
     // Count from before the request, so that its duration shortens the token's life.
-    kept = { value: answer.value, until: result.startedAt + answer.lifeMs - early };
+    this.#kept = { value: answer.value, until: result.startedAt + answer.lifeMs - early };
     return { value: answer.value, fresh: true };
   }
-
-  return {
-    async get() {
-      const now = clock.now();
-      if (kept !== null && now < kept.until) {
-        return { value: kept.value, fresh: false };
-      }
-      if (failed !== null && now < failed.until) {
-        return { problem: failed.problem };
-      }
-      asking ??= ask().finally(() => {
-        asking = null;
-      });
-      return await asking;
-    },
-    forget(value) {
-      if (kept?.value === value) {
-        kept = null;
-      }
-    },
-  };
 }

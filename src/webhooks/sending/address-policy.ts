@@ -5,7 +5,7 @@
  */
 import { type AddressWords, AddressSet, addressWords } from "#runtime/address-set.ts";
 import type { OwnTargets } from "./own-listeners.ts";
-import type { TargetUrl } from "./url-rules.ts";
+import type { TargetUrl, UrlRules } from "./url-rules.ts";
 import { forbiddenUrl, parseTargetUrl } from "./url-rules.ts";
 
 /** A host and port that this service listens on. */
@@ -36,22 +36,6 @@ interface ConnectionTarget {
   readonly hostname: string;
   readonly address: string;
   readonly port: number;
-}
-
-/** Checks URLs and addresses. */
-export interface AddressPolicy {
-  /**
-   * Checks a URL and returns it parsed. Callers store its `href`.
-   *
-   * @throws SignetError `TARGET_URL_FORBIDDEN`
-   */
-  checkUrl(raw: string): URL;
-  /** Like `checkUrl`, but returns the parts that a connection needs. */
-  parseTarget(raw: string): TargetUrl;
-  /** Whether connections to an IPv4 or IPv6 address are allowed. */
-  allows(address: string): boolean;
-  /** Whether connections to this host at this address and port are allowed. */
-  allowsConnection(target: ConnectionTarget): boolean;
 }
 
 /** IANA special-purpose IPv4 ranges (RFC 6890 and its registry), and Azure's wire server in a public range. */
@@ -115,6 +99,12 @@ const OPENABLE_IPV6 = [
 ];
 
 const LOOPBACK_SET = new AddressSet(LOOPBACK);
+const SPECIAL = new AddressSet([...DENIED_IPV4, ...DENIED_IPV6]);
+const PUBLIC_IPV6_SET = new AddressSet(PUBLIC_IPV6);
+
+function isPublic(address: AddressWords): boolean {
+  return (address.length === 1 || PUBLIC_IPV6_SET.contains(address)) && !SPECIAL.contains(address);
+}
 
 function isWildcard(host: string): boolean {
   return host === "0.0.0.0" || host === "::";
@@ -164,56 +154,66 @@ function allowedTargets(cidrs: readonly string[]): AddressSet {
   return ranges;
 }
 
-/**
- * Creates the policy.
- *
- * @throws TypeError for a malformed range
- */
-export function createAddressPolicy(options: AddressPolicyOptions): AddressPolicy {
-  const { allowHttp } = options;
-  const ownNames = new Set(options.ownNames);
-  const allowed = allowedTargets(options.allowedCidrs);
-  const denied = new AddressSet(options.deniedCidrs ?? []);
-  const special = new AddressSet([...DENIED_IPV4, ...DENIED_IPV6]);
-  const publicIpv6 = new AddressSet(PUBLIC_IPV6);
-  const rules = { allowHttp, allowLocalhost: allowed.has("127.0.0.1") || allowed.has("::1") };
+/** Checks URLs and addresses. */
+export class AddressPolicy {
+  readonly #options: AddressPolicyOptions;
+  readonly #rules: UrlRules;
+  readonly #ownNames: ReadonlySet<string>;
+  readonly #allowed: AddressSet;
+  readonly #denied: AddressSet;
 
-  function isPublic(address: AddressWords): boolean {
-    return (address.length === 1 || publicIpv6.contains(address)) && !special.contains(address);
+  /** @throws TypeError for a malformed range */
+  constructor(options: AddressPolicyOptions) {
+    const allowed = allowedTargets(options.allowedCidrs);
+    this.#options = options;
+    this.#ownNames = new Set(options.ownNames);
+    this.#allowed = allowed;
+    this.#denied = new AddressSet(options.deniedCidrs ?? []);
+    const allowLocalhost = allowed.has("127.0.0.1") || allowed.has("::1");
+    this.#rules = { allowHttp: options.allowHttp, allowLocalhost };
   }
-  function allows(address: string): boolean {
-    // A zone id names an interface of this machine.
-    const words = address.includes("%") ? null : addressWords(address);
-    if (words === null || denied.contains(words) || NEVER.contains(words)) {
-      return false;
-    }
-    return allowed.contains(words) || isPublic(words);
+
+  /**
+   * Checks a URL and returns it parsed. Callers store its `href`.
+   *
+   * @throws SignetError `TARGET_URL_FORBIDDEN`
+   */
+  checkUrl(raw: string): URL {
+    return this.parseTarget(raw).url;
   }
-  function parseTarget(raw: string): TargetUrl {
-    const target = parseTargetUrl(raw, rules);
+
+  /** Like `checkUrl`, but returns the parts that a connection needs. */
+  parseTarget(raw: string): TargetUrl {
+    const target = parseTargetUrl(raw, this.#rules);
     const { hostname, port, literal } = target;
     // Public services have names. A literal address is allowed only in a range that the operator opened.
     if (
-      (literal && !(allowed.has(hostname) && allows(hostname))) ||
-      ownNames.has(hostname) ||
-      isOwn(options, hostname, port)
+      (literal && !(this.#allowed.has(hostname) && this.allows(hostname))) ||
+      this.#ownNames.has(hostname) ||
+      isOwn(this.#options, hostname, port)
     ) {
       throw forbiddenUrl("The host and port are not an allowed target.");
     }
     return target;
   }
 
-  return {
-    checkUrl: (raw) => parseTarget(raw).url,
-    parseTarget,
-    allows,
-    allowsConnection({ hostname, address, port }) {
-      if (hostname === "localhost" && !LOOPBACK_SET.has(address)) {
-        return false;
-      }
-      return allows(address) && !isOwn(options, address, port);
-    },
-  };
+  /** Whether connections to an IPv4 or IPv6 address are allowed. */
+  allows(address: string): boolean {
+    // A zone id names an interface of this machine.
+    const words = address.includes("%") ? null : addressWords(address);
+    if (words === null || this.#denied.contains(words) || NEVER.contains(words)) {
+      return false;
+    }
+    return this.#allowed.contains(words) || isPublic(words);
+  }
+
+  /** Whether connections to this host at this address and port are allowed. */
+  allowsConnection({ hostname, address, port }: ConnectionTarget): boolean {
+    if (hostname === "localhost" && !LOOPBACK_SET.has(address)) {
+      return false;
+    }
+    return this.allows(address) && !isOwn(this.#options, address, port);
+  }
 }
 
 /** Settings that the policy follows in every process. */
@@ -228,7 +228,7 @@ export function configuredPolicy(
   config: PolicySettings,
   { listeners, urls, localAddresses }: OwnTargets,
 ): AddressPolicy {
-  return createAddressPolicy({
+  return new AddressPolicy({
     allowedCidrs: config.allowedTargetCidrs,
     deniedCidrs: config.deniedTargetCidrs,
     allowHttp: config.allowHttpTargets,

@@ -19,10 +19,6 @@ export interface SentAttempt {
   readonly responseBody: Buffer | string | null;
 }
 
-export interface DeliverySender {
-  send(delivery: LoadedDelivery, attempt: number): Promise<SentAttempt>;
-}
-
 export interface DeliverySenderOptions {
   readonly access: ReceiverAccess;
   readonly formatOf: FormatOf;
@@ -30,22 +26,21 @@ export interface DeliverySenderOptions {
   readonly openContent: (delivery: LoadedDelivery) => Promise<OpenDelivery>;
 }
 
-export function createDeliverySender(options: DeliverySenderOptions): DeliverySender {
-  const { access, formatOf, openContent } = options;
+export async function sendDelivery(
+  { access, formatOf, openContent }: DeliverySenderOptions,
+  delivery: LoadedDelivery,
+  attempt: number,
+): Promise<SentAttempt> {
+  const { dataJson, keep } = await openContent(delivery);
+  const written = await formatOf(delivery).write(delivery, attempt, dataJson);
+  const request = { url: delivery.url, ...written, deadlineMs: DELIVERY_DEADLINE_MS };
+  const result = await access.send(request, delivery);
   return {
-    send: async (delivery, attempt) => {
-      const { dataJson, keep } = await openContent(delivery);
-      const written = await formatOf(delivery).write(delivery, attempt, dataJson);
-      const request = { url: delivery.url, ...written, deadlineMs: DELIVERY_DEADLINE_MS };
-      const result = await access.send(request, delivery);
-      return {
-        startedAtMs: result.startedAt,
-        durationMs: result.durationMs,
-        status: result.status,
-        error: result.error,
-        retryAfterMs: result.retryAfterMs,
-        responseBody: result.responseBody === null ? null : keep(attempt, result.responseBody),
-      };
-    },
+    startedAtMs: result.startedAt,
+    durationMs: result.durationMs,
+    status: result.status,
+    error: result.error,
+    retryAfterMs: result.retryAfterMs,
+    responseBody: result.responseBody === null ? null : keep(attempt, result.responseBody),
   };
 }

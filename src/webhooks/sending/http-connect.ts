@@ -14,7 +14,7 @@ import { ConnectFailure, encrypt, ignoreError, type Origin } from "./http-tls.ts
 
 /** Dependencies of a connection. */
 export interface ConnectServices {
-  readonly policy: AddressPolicy;
+  readonly policy: Pick<AddressPolicy, "allowsConnection">;
   readonly resolve: HostResolver;
   /** Whether one of our own URLs resolves to this address and port. */
   readonly isOwnAddress?: (address: string, port: number) => Promise<boolean>;

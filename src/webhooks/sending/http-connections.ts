@@ -40,23 +40,6 @@ export interface ConnectionStatistics {
   readonly origins: number;
 }
 
-/** The pool. */
-export interface Connections {
-  /** Returns the most recently used idle connection to the origin, or a new one. */
-  acquire(key: string, origin: Origin): Connection;
-  /** Returns a new connection. */
-  open(key: string, origin: Origin): Connection;
-  /** Returns a connection to the pool. A connection that is not reusable is closed immediately. */
-  release(connection: Connection, reusable: boolean): void;
-  /** Closes half of the idle connections, the least recently used, because the process lacks descriptors or memory. */
-  shed(): void;
-  /** Closes the connections opened with this context: idle ones now, others when they are released. */
-  forget(context: SecureContext): void;
-  statistics(): ConnectionStatistics;
-  /** Closes the idle connections now, and the others when they are released. */
-  close(): void;
-}
-
 interface Pooled extends Connection, Keyed {
   readonly context: SecureContext | undefined;
   readonly abort: AbortController;
@@ -132,76 +115,99 @@ function createPooled(key: string, origin: Origin, dependencies: ConnectServices
   return pooled;
 }
 
-/** Creates an empty pool. */
-export function createConnections(
-  dependencies: ConnectServices,
-  limits: ConnectionLimits,
-  clock: Clock,
-): Connections {
-  const idle = new IdleSet<Pooled>(limits.maxIdle, limits.maxIdlePerOrigin);
-  const inUse = new Set<Pooled>();
-  const counts = { opened: 0, reused: 0 };
-  const forgotten = new WeakSet<SecureContext>();
-  let closed = false;
+/** The pool. */
+export class Connections {
+  readonly #services: ConnectServices;
+  readonly #clock: Clock;
+  readonly #idle: IdleSet<Pooled>;
+  readonly #inUse = new Set<Pooled>();
+  readonly #counts = { opened: 0, reused: 0 };
+  readonly #forgotten = new WeakSet<SecureContext>();
+  readonly #events: Events = {
+    onOpen: (pooled) => {
+      pooled.responses = 0;
+      this.#counts.opened += 1;
+    },
+    onGone: (pooled) => {
+      // Leave a connection in use alone: undici reconnects for a request that it has not begun to write.
+      if (this.#idle.has(pooled)) {
+        this.#end(pooled);
+      }
+    },
+  };
+  #closed = false;
 
-  function end(pooled: Pooled): void {
-    idle.remove(pooled);
-    inUse.delete(pooled);
+  constructor(services: ConnectServices, limits: ConnectionLimits, clock: Clock) {
+    this.#services = services;
+    this.#clock = clock;
+    this.#idle = new IdleSet(limits.maxIdle, limits.maxIdlePerOrigin);
+  }
+
+  /** Returns a new connection. */
+  open(key: string, origin: Origin): Connection {
+    const pooled = createPooled(key, origin, this.#services, this.#events);
+    this.#inUse.add(pooled);
+    return pooled;
+  }
+
+  /** Returns the most recently used idle connection to the origin, or a new one. */
+  acquire(key: string, origin: Origin): Connection {
+    const pooled = this.#idle.take(key);
+    if (pooled === undefined) {
+      return this.open(key, origin);
+    }
+    this.#inUse.add(pooled);
+    const restedMs = Math.max(0, this.#clock.now() - pooled.idleSince);
+    pooled.restMs = pooled.responses > 1 ? 0 : Math.max(0, FIRST_REST_MS - restedMs);
+    pooled.reused = true;
+    this.#counts.reused += 1;
+    return pooled;
+  }
+
+  /** Returns a connection to the pool. A connection that is not reusable is closed immediately. */
+  release(connection: Connection, reusable: boolean): void {
+    const pooled = connection as Pooled;
+    pooled.idleSince = this.#clock.now();
+    pooled.responses += 1;
+    const forgotten = pooled.context !== undefined && this.#forgotten.has(pooled.context);
+    const stays = reusable && !this.#closed && !forgotten;
+    const evicted = this.#inUse.delete(pooled) && stays ? this.#idle.add(pooled) : pooled;
+    if (evicted !== undefined) {
+      this.#end(evicted);
+    }
+  }
+
+  /** Closes half of the idle connections, the least recently used, because the process lacks descriptors or memory. */
+  shed(): void {
+    this.#endAll(this.#idle.olderHalf());
+  }
+
+  /** Closes the connections opened with this context: idle ones now, others when they are released. */
+  forget(context: SecureContext): void {
+    this.#forgotten.add(context);
+    this.#endAll(this.#idle.filter((pooled) => pooled.context === context));
+  }
+
+  statistics(): ConnectionStatistics {
+    const { size: idle, keys: origins } = this.#idle;
+    return { ...this.#counts, idle, inUse: this.#inUse.size, origins };
+  }
+
+  /** Closes the idle connections now, and the others when they are released. */
+  close(): void {
+    this.#closed = true;
+    this.#endAll(this.#idle.clear());
+  }
+
+  #endAll(several: readonly Pooled[]): void {
+    several.forEach((pooled) => this.#end(pooled));
+  }
+
+  #end(pooled: Pooled): void {
+    this.#idle.remove(pooled);
+    this.#inUse.delete(pooled);
     // Without a reason, Node would create an error with a stack trace for each connection.
     pooled.abort.abort("released");
     void pooled.client.destroy();
   }
-  const events: Events = {
-    onOpen(pooled) {
-      pooled.responses = 0;
-      counts.opened += 1;
-    },
-    onGone(pooled) {
-      // Leave a connection in use alone: undici reconnects for a request that it has not begun to write.
-      if (idle.has(pooled)) {
-        end(pooled);
-      }
-    },
-  };
-  function open(key: string, origin: Origin): Pooled {
-    const pooled = createPooled(key, origin, dependencies, events);
-    inUse.add(pooled);
-    return pooled;
-  }
-
-  return {
-    open,
-    acquire(key, origin) {
-      const pooled = idle.take(key);
-      if (pooled === undefined) {
-        return open(key, origin);
-      }
-      inUse.add(pooled);
-      const restedMs = Math.max(0, clock.now() - pooled.idleSince);
-      pooled.restMs = pooled.responses > 1 ? 0 : Math.max(0, FIRST_REST_MS - restedMs);
-      pooled.reused = true;
-      counts.reused += 1;
-      return pooled;
-    },
-    release(connection, reusable) {
-      const pooled = connection as Pooled;
-      pooled.idleSince = clock.now();
-      pooled.responses += 1;
-      const stays = reusable && !closed && (pooled.context === undefined || !forgotten.has(pooled.context));
-      const evicted = inUse.delete(pooled) && stays ? idle.add(pooled) : pooled;
-      if (evicted !== undefined) {
-        end(evicted);
-      }
-    },
-    shed: () => idle.olderHalf().forEach(end),
-    forget(context) {
-      forgotten.add(context);
-      idle.filter((pooled) => pooled.context === context).forEach(end);
-    },
-    statistics: () => ({ ...counts, idle: idle.size, inUse: inUse.size, origins: idle.keys }),
-    close() {
-      closed = true;
-      idle.clear().forEach(end);
-    },
-  };
 }

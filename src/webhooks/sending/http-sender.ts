@@ -23,8 +23,7 @@ import type { OutboundProxy } from "#config/egress-settings.ts";
 import { acceptInterimResponses } from "#runtime/interim-responses.ts";
 import type { AddressPolicy } from "./address-policy.ts";
 import { ConnectFailure } from "./http-tls.ts";
-import type { Connection, ConnectionStatistics, Connections } from "./http-connections.ts";
-import { createConnections } from "./http-connections.ts";
+import { type Connection, Connections, type ConnectionStatistics } from "./http-connections.ts";
 import type { ExchangeEnd } from "./http-exchange.ts";
 import { Exchange } from "./http-exchange.ts";
 import type { ConnectServices } from "./http-connect.ts";
@@ -77,25 +76,9 @@ export interface SendResult {
   readonly responseBody: string | null;
 }
 
-/** Sends requests. Never throws because of a receiver's behaviour. */
-export interface HttpSender {
-  send(request: SendRequest): Promise<SendResult>;
-  /**
-   * Creates an identity from PEM texts. The trust in receivers does not change.
-   *
-   * @throws Error if OpenSSL cannot use them
-   */
-  createIdentity(certificate: string, privateKey: string): ClientIdentity;
-  /** Closes the connections that presented the identity: idle ones now, others after their response. */
-  forgetIdentity(identity: ClientIdentity): void;
-  statistics(): ConnectionStatistics;
-  /** Rejects new requests. Resolves when those in progress have ended, at the latest at their deadlines. */
-  close(): Promise<void>;
-}
-
 /** Configuration of a sender. */
 export interface HttpSenderOptions {
-  readonly policy: AddressPolicy;
+  readonly policy: Pick<AddressPolicy, "parseTarget" | "allowsConnection">;
   readonly clock: Clock;
   readonly timers: Timers;
   readonly resolver?: HostResolver;
@@ -194,7 +177,7 @@ function drip(
 }
 
 function openConnections(options: HttpSenderOptions): Connections {
-  return createConnections(
+  return new Connections(
     {
       policy: options.policy,
       resolve: options.resolver ?? createHostResolver({ timers: options.timers }),
@@ -209,15 +192,6 @@ function openConnections(options: HttpSenderOptions): Connections {
     },
     options.clock,
   );
-}
-
-function createIdentities(options: HttpSenderOptions): HttpSender["createIdentity"] {
-  let count = 0;
-  return (certificate, privateKey) => {
-    const secureContext = createSecureContext({ ...trusted(options), cert: certificate, key: privateKey });
-    count += 1;
-    return { key: `identity ${count}`, secureContext };
-  };
 }
 
 /** Gives connections with an identity a separate pool. */
@@ -247,25 +221,82 @@ function dispatchOn(
   }
 }
 
-/** Creates a sender with its own connections; one per process. */
-export function createHttpSender(options: HttpSenderOptions): HttpSender {
-  acceptInterimResponses();
-  const { clock, timers, bodyMs = BODY_MS } = options;
-  const connections = openConnections(options);
-  const findTarget = createTargets(options.policy);
-  let underWay = 0;
-  let closing: Promise<void> | null = null;
-  let onIdle = (): void => {};
+/** Sends requests over its own connections; one per process. Never throws because of a receiver's behaviour. */
+export class HttpSender {
+  readonly #options: HttpSenderOptions;
+  readonly #connections: Connections;
+  readonly #findTarget: (url: string) => Target | null;
+  #identities = 0;
+  #underWay = 0;
+  #closing: Promise<void> | null = null;
+  #onIdle = (): void => {};
 
-  function exchange(connection: Connection, target: Target, request: SendRequest): Promise<ExchangeEnd> {
-    return new Promise((resolve) => {
+  constructor(options: HttpSenderOptions) {
+    acceptInterimResponses();
+    this.#options = options;
+    this.#connections = openConnections(options);
+    this.#findTarget = createTargets(options.policy);
+  }
+
+  async send(request: SendRequest): Promise<SendResult> {
+    const startedAt = this.#options.clock.now();
+    const target = this.#findTarget(request.url);
+    if (target === null || this.#closing !== null) {
+      return failed(startedAt, startedAt, target === null ? "refused" : "aborted");
+    }
+    this.#underWay += 1;
+    try {
+      return await this.#perform(request, targetFor(target, request.identity), startedAt);
+    } finally {
+      this.#underWay -= 1;
+      if (this.#underWay === 0) {
+        this.#onIdle();
+      }
+    }
+  }
+
+  /**
+   * Creates an identity from PEM texts. The trust in receivers does not change.
+   *
+   * @throws Error if OpenSSL cannot use them
+   */
+  createIdentity(cert: string, key: string): ClientIdentity {
+    const secureContext = createSecureContext({ ...trusted(this.#options), cert, key });
+    this.#identities += 1;
+    return { key: `identity ${this.#identities}`, secureContext };
+  }
+
+  /** Closes the connections that presented the identity: idle ones now, others after their response. */
+  forgetIdentity({ secureContext }: ClientIdentity): void {
+    this.#connections.forget(secureContext);
+  }
+
+  statistics(): ConnectionStatistics {
+    return this.#connections.statistics();
+  }
+
+  /** Rejects new requests. Resolves when those in progress have ended, at the latest at their deadlines. */
+  async close(): Promise<void> {
+    this.#closing ??= new Promise((resolve) => {
+      this.#connections.close();
+      this.#onIdle = resolve;
+      if (this.#underWay === 0) {
+        resolve();
+      }
+    });
+    await this.#closing;
+  }
+
+  async #exchange(connection: Connection, target: Target, request: SendRequest): Promise<ExchangeEnd> {
+    const { clock, timers, bodyMs = BODY_MS } = this.#options;
+    return await new Promise((resolve) => {
       const { headers, body, deadlineMs, keptBodyBytes = KEPT_BODY_BYTES } = request;
       const handler = new Exchange(
         { bodyMs, bodyBytes: BODY_BYTES, deadlineMs, keptBodyBytes },
         clock,
         timers,
         (end) => {
-          connections.release(connection, end.reusable);
+          this.#connections.release(connection, end.reusable);
           resolve(end);
         },
       );
@@ -274,50 +305,20 @@ export function createHttpSender(options: HttpSenderOptions): HttpSender {
     });
   }
 
-  async function perform(request: SendRequest, target: Target, startedAt: number): Promise<SendResult> {
+  async #perform(request: SendRequest, target: Target, startedAt: number): Promise<SendResult> {
     const { admitAddresses } = request;
+    const connections = this.#connections;
     const connection =
       admitAddresses === undefined
         ? connections.acquire(target.key, target)
         : connections.open(target.key, { ...target, admitAddresses });
-    let end = await exchange(connection, target, request);
+    let end = await this.#exchange(connection, target, request);
     if (end.failure === "unsent" && connection.reused) {
       const deadlineMs = Math.max(1, request.deadlineMs - (end.at - startedAt));
-      end = await exchange(connections.open(target.key, target), target, { ...request, deadlineMs });
+      const other = connections.open(target.key, target);
+      end = await this.#exchange(other, target, { ...request, deadlineMs });
     }
     throwOwnFault(end, connections);
     return resultOf(request, startedAt, end);
   }
-
-  return {
-    async send(request) {
-      const startedAt = clock.now();
-      const target = findTarget(request.url);
-      if (target === null || closing !== null) {
-        return failed(startedAt, startedAt, target === null ? "refused" : "aborted");
-      }
-      underWay += 1;
-      try {
-        return await perform(request, targetFor(target, request.identity), startedAt);
-      } finally {
-        underWay -= 1;
-        if (underWay === 0) {
-          onIdle();
-        }
-      }
-    },
-    createIdentity: createIdentities(options),
-    forgetIdentity: ({ secureContext }) => connections.forget(secureContext),
-    statistics: () => connections.statistics(),
-    close() {
-      closing ??= new Promise((resolve) => {
-        connections.close();
-        onIdle = resolve;
-        if (underWay === 0) {
-          resolve();
-        }
-      });
-      return closing;
-    },
-  };
 }

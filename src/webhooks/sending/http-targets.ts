@@ -13,7 +13,7 @@ export interface Target extends Origin {
 
 const MAX_CACHED = 4_096;
 
-function parseTarget(policy: AddressPolicy, raw: string): Target | null {
+function parseTarget(policy: Pick<AddressPolicy, "parseTarget">, raw: string): Target | null {
   try {
     const { url, hostname, port, literal } = policy.parseTarget(raw);
     const path = url.pathname + url.search;
@@ -35,7 +35,7 @@ function parseTarget(policy: AddressPolicy, raw: string): Target | null {
 }
 
 /** Creates a cached lookup of URLs. Returns null for a URL that the policy rejects. */
-export function createTargets(policy: AddressPolicy): (url: string) => Target | null {
+export function createTargets(policy: Pick<AddressPolicy, "parseTarget">): (url: string) => Target | null {
   const cache = new Map<string, Target | null>();
   return (url) => {
     const known = cache.get(url);

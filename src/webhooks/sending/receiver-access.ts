@@ -7,7 +7,7 @@ import type { EndpointTarget } from "#database/repositories/stored-secrets.ts";
 import { putBounded } from "#domain/bounded-map.ts";
 import type { Clock, Timers } from "#domain/clock.ts";
 import { type Authentication, authenticationAad } from "./authentication.ts";
-import { type AccessTokens, createAccessTokens } from "./access-tokens.ts";
+import { AccessTokens } from "./access-tokens.ts";
 import { NoAnswerError, within } from "#runtime/within.ts";
 import type { ClientIdentity, HttpSender, SendRequest, SendResult } from "./http-sender.ts";
 
@@ -16,16 +16,6 @@ export type ReceiverEndpoint = Pick<
   EndpointTarget,
   "endpoint_id" | "tenant_id" | "data_key" | "request_version"
 >;
-
-/** Sends with the endpoint's settings, if it has any. */
-export interface ReceiverAccess {
-  /**
-   * Sends within the request's single deadline. If the receiver rejects a cached access token with 401, the token is
-   * replaced once. The identical request is then sent again, because the first one was not accepted. Without a new
-   * token in time, the 401 stands.
-   */
-  send(request: SendRequest, endpoint: ReceiverEndpoint): Promise<SendResult>;
-}
 
 export interface ReceiverAccessOptions {
   readonly http: HttpSender;
@@ -73,81 +63,92 @@ function prepare(
     return { ...NOTHING, headers: { ...withoutName(headers, name), [name]: value } };
   }
   if (authentication.type === "oauth2_client_credentials") {
-    const tokens = createAccessTokens(authentication, { http, clock });
+    const tokens = new AccessTokens(authentication, { http, clock });
     return { ...NOTHING, headers: withoutName(headers, "authorization"), tokens };
   }
   const { certificate, private_key: privateKey } = authentication;
   return { ...NOTHING, headers, identity: http.createIdentity(certificate, privateKey) };
 }
 
-export function createReceiverAccess(options: ReceiverAccessOptions): ReceiverAccess {
-  const { http, clock } = options;
-  const remembered = new Map<string, Remembered>();
+/** Sends with the endpoint's settings, if it has any. */
+export class ReceiverAccess {
+  readonly #options: ReceiverAccessOptions;
+  readonly #remembered = new Map<string, Remembered>();
 
-  async function read(endpoint: ReceiverEndpoint): Promise<Settings> {
-    const { endpoint_id: id, tenant_id: tenantId } = endpoint;
-    const stored = await options.load(tenantId, id);
-    if (stored === undefined) {
-      return NOTHING;
-    }
-    const headers = JSON.parse(stored.headers ?? "{}") as Record<string, string>;
-    if (stored.authentication === null) {
-      return prepare(headers, null, options);
-    }
-    const { version, sealed } = stored.authentication;
-    const text = await options.open(endpoint, authenticationAad(tenantId, id, version), sealed);
-    return prepare(headers, JSON.parse(text) as Authentication, options);
+  constructor(options: ReceiverAccessOptions) {
+    this.#options = options;
   }
 
-  function forget(entry: Remembered | undefined): void {
-    void entry?.settings.then(
-      ({ identity }) => {
-        if (identity !== null) {
-          http.forgetIdentity(identity);
-        }
-      },
-      () => undefined,
-    );
-  }
-
-  function settingsOf(endpoint: ReceiverEndpoint): Promise<Settings> {
-    const { endpoint_id: id } = endpoint;
-    const version = endpoint.request_version ?? 0;
-    const known = remembered.get(id);
-    if (known !== undefined && known.version >= version) {
-      return known.settings;
+  /**
+   * Sends within the request's single deadline. If the receiver rejects a cached access token with 401, the token is
+   * replaced once. The identical request is then sent again, because the first one was not accepted. Without a new
+   * token in time, the 401 stands.
+   */
+  async send(request: SendRequest, endpoint: ReceiverEndpoint): Promise<SendResult> {
+    const { http, clock } = this.#options;
+    if (endpoint.request_version === null) {
+      return await http.send(request);
     }
-    forget(known);
-    const entry = { version, settings: read(endpoint) };
-    // On failure, the next call tries again: the database or a key service was unreachable.
-    entry.settings.catch(() => {
-      if (remembered.get(id) === entry) {
-        remembered.delete(id);
-      }
-    });
-    const [oldest] = remembered;
-    if (putBounded(remembered, id, entry, REMEMBERED_MAX) !== undefined) {
-      forget(oldest?.[1]);
-    }
-    return entry.settings;
-  }
-
-  async function sendWithSettings(request: SendRequest, endpoint: ReceiverEndpoint): Promise<SendResult> {
     const startedAt = clock.now();
-    const { headers, identity, tokens } = await settingsOf(endpoint);
+    const { headers, identity, tokens } = await this.#settingsOf(endpoint);
     const base = {
       ...request,
       // Our headers come last, so that no setting replaces them.
       headers: { ...headers, ...request.headers },
       ...(identity === null ? undefined : { identity }),
     };
-    return tokens === null ? await http.send(base) : await sendWithToken(options, base, tokens, startedAt);
+    return tokens === null
+      ? await http.send(base)
+      : await sendWithToken(this.#options, base, tokens, startedAt);
   }
 
-  return {
-    send: (request, endpoint) =>
-      endpoint.request_version === null ? http.send(request) : sendWithSettings(request, endpoint),
-  };
+  #settingsOf(endpoint: ReceiverEndpoint): Promise<Settings> {
+    const { endpoint_id: id } = endpoint;
+    const version = endpoint.request_version ?? 0;
+    const known = this.#remembered.get(id);
+    if (known !== undefined && known.version >= version) {
+      return known.settings;
+    }
+    this.#forget(known);
+    const entry = { version, settings: readSettings(endpoint, this.#options) };
+    // On failure, the next call tries again: the database or a key service was unreachable.
+    entry.settings.catch(() => {
+      if (this.#remembered.get(id) === entry) {
+        this.#remembered.delete(id);
+      }
+    });
+    const [oldest] = this.#remembered;
+    if (putBounded(this.#remembered, id, entry, REMEMBERED_MAX) !== undefined) {
+      this.#forget(oldest?.[1]);
+    }
+    return entry.settings;
+  }
+
+  #forget(entry: Remembered | undefined): void {
+    void entry?.settings.then(
+      ({ identity }) => {
+        if (identity !== null) {
+          this.#options.http.forgetIdentity(identity);
+        }
+      },
+      () => undefined,
+    );
+  }
+}
+
+async function readSettings(endpoint: ReceiverEndpoint, options: ReceiverAccessOptions): Promise<Settings> {
+  const { endpoint_id: id, tenant_id: tenantId } = endpoint;
+  const stored = await options.load(tenantId, id);
+  if (stored === undefined) {
+    return NOTHING;
+  }
+  const headers = JSON.parse(stored.headers ?? "{}") as Record<string, string>;
+  if (stored.authentication === null) {
+    return prepare(headers, null, options);
+  }
+  const { version, sealed } = stored.authentication;
+  const text = await options.open(endpoint, authenticationAad(tenantId, id, version), sealed);
+  return prepare(headers, JSON.parse(text) as Authentication, options);
 }
 
 /** An attempt with a token, from its start. */

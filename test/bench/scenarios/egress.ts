@@ -1,6 +1,6 @@
 /** Measures the address policy per check, and counts connections of hostile URLs at listeners. */
-import { createAddressPolicy } from "#webhooks/sending/address-policy.ts";
-import { createHttpSender } from "#webhooks/sending/http-sender.ts";
+import { AddressPolicy } from "#webhooks/sending/address-policy.ts";
+import { HttpSender } from "#webhooks/sending/http-sender.ts";
 import { machineTimers, systemClock } from "#runtime/machine-timers.ts";
 import { hostileUrls, privateAddresses, startCountingListeners } from "#test/support/hostile-targets.ts";
 import vectors from "#test/support/vectors/targets.json" with { type: "json" };
@@ -11,7 +11,7 @@ const CHECKS = 200_000;
 const TURNS = 5;
 
 /** As in a production deployment with on-premises receivers. */
-const policy = createAddressPolicy({
+const policy = new AddressPolicy({
   allowedCidrs: ["10.20.0.0/16", "fd12::/16"],
   deniedCidrs: ["10.20.1.0/24", "198.51.100.0/24", "203.0.113.0/24"],
   allowHttp: false,
@@ -42,9 +42,9 @@ function microseconds(calls: number, call: (index: number) => void): number {
 /** Sends to every hostile URL. Host names resolve to addresses of this machine. */
 async function tryHostileUrls(): Promise<{ readonly tried: number; readonly connections: number }> {
   const listeners = await startCountingListeners();
-  const strict = createAddressPolicy({ allowedCidrs: [], allowHttp: true, ownListeners: [] });
+  const strict = new AddressPolicy({ allowedCidrs: [], allowHttp: true, ownListeners: [] });
   const addresses = privateAddresses(strict);
-  const http = createHttpSender({
+  const http = new HttpSender({
     timers: machineTimers,
     policy: strict,
     clock: systemClock,

@@ -5,7 +5,7 @@
 import { once } from "node:events";
 import { connect } from "node:net";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
-import { createAddressPolicy } from "#webhooks/sending/address-policy.ts";
+import { AddressPolicy } from "#webhooks/sending/address-policy.ts";
 import { createHostResolver } from "#webhooks/sending/http-resolver.ts";
 import type { HttpSender } from "#webhooks/sending/http-sender.ts";
 import { type DnsRecord, type DnsServer, startDnsServer } from "#test/support/dns-server.ts";
@@ -21,9 +21,9 @@ import { createTestSender, requestTo } from "./http-fixtures.ts";
 import { machineTimers } from "#runtime/machine-timers.ts";
 
 /** The production policy, without development's exceptions. */
-const production = createAddressPolicy({ allowedCidrs: [], allowHttp: false, ownListeners: [] });
+const production = new AddressPolicy({ allowedCidrs: [], allowHttp: false, ownListeners: [] });
 /** The same policy with http, so that the scheme rule does not hide an address rule. */
-const productionOverHttp = createAddressPolicy({ allowedCidrs: [], allowHttp: true, ownListeners: [] });
+const productionOverHttp = new AddressPolicy({ allowedCidrs: [], allowHttp: true, ownListeners: [] });
 
 let dns: DnsServer;
 let listeners: CountingListeners;
@@ -145,7 +145,7 @@ describe("a name server that changes its answer", () => {
   it("after registration and a first delivery leads nowhere, whatever the TTL", async () => {
     const receiver = await startReceiver();
     const inner = await startReceiver({ host: "127.0.0.2", port: receiver.port });
-    const policy = createAddressPolicy({ allowedCidrs: ["127.0.0.1/32"], allowHttp: true, ownListeners: [] });
+    const policy = new AddressPolicy({ allowedCidrs: ["127.0.0.1/32"], allowHttp: true, ownListeners: [] });
     const http = sender(policy);
     receiver.answer([{ kind: "answer", headers: { Connection: "close" } }]);
     for (const ttl of [0, 1, 3_600]) {
@@ -168,7 +168,7 @@ describe("a name server that changes its answer", () => {
   it("with every question never leads elsewhere: the checked address is the connected one", async () => {
     const receiver = await startReceiver();
     const inner = await startReceiver({ host: "127.0.0.2", port: receiver.port });
-    const policy = createAddressPolicy({ allowedCidrs: ["127.0.0.1/32"], allowHttp: true, ownListeners: [] });
+    const policy = new AddressPolicy({ allowedCidrs: ["127.0.0.1/32"], allowHttp: true, ownListeners: [] });
     const http = sender(policy);
     let asked = 0;
     dns.answer(({ type }) =>
@@ -197,7 +197,7 @@ describe("a name server that fails", () => {
 
   it("by silence fails at the deadline and delays no other request", async () => {
     const receiver = await startReceiver();
-    const policy = createAddressPolicy({ allowedCidrs: ["127.0.0.1/32"], allowHttp: true, ownListeners: [] });
+    const policy = new AddressPolicy({ allowedCidrs: ["127.0.0.1/32"], allowHttp: true, ownListeners: [] });
     const http = sender(policy);
     dns.answer(({ name, type }) =>
       name.startsWith("silent") ? "drop" : type === "A" ? addresses("127.0.0.1") : [],

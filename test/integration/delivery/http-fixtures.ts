@@ -1,12 +1,10 @@
 /** A sender with development settings, and helpers for its tests. */
-import type { AddressPolicy } from "#webhooks/sending/address-policy.ts";
-import { createAddressPolicy } from "#webhooks/sending/address-policy.ts";
-import type { HttpSender, HttpSenderOptions, SendRequest } from "#webhooks/sending/http-sender.ts";
-import { createHttpSender } from "#webhooks/sending/http-sender.ts";
+import { AddressPolicy } from "#webhooks/sending/address-policy.ts";
+import { HttpSender, type HttpSenderOptions, type SendRequest } from "#webhooks/sending/http-sender.ts";
 import { machineTimers, systemClock } from "#runtime/machine-timers.ts";
 import { PATIENCE_MS } from "#test/support/eventually.ts";
 
-export const developmentPolicy: AddressPolicy = createAddressPolicy({
+export const developmentPolicy: AddressPolicy = new AddressPolicy({
   allowedCidrs: ["127.0.0.0/8", "::1"],
   allowHttp: true,
   ownListeners: [],
@@ -14,7 +12,7 @@ export const developmentPolicy: AddressPolicy = createAddressPolicy({
 
 /** Creates a sender that may connect to loopback. */
 export function createTestSender(options: Partial<HttpSenderOptions> = {}): HttpSender {
-  return createHttpSender({
+  return new HttpSender({
     timers: machineTimers,
     policy: developmentPolicy,
     clock: systemClock,

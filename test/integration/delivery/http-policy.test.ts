@@ -1,6 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it, test } from "vitest";
-import type { AddressPolicy } from "#webhooks/sending/address-policy.ts";
-import { createAddressPolicy } from "#webhooks/sending/address-policy.ts";
+import { AddressPolicy } from "#webhooks/sending/address-policy.ts";
 import type { HttpSender } from "#webhooks/sending/http-sender.ts";
 import { createOwnAddresses } from "#webhooks/sending/own-listeners.ts";
 import { eventually } from "#test/support/eventually.ts";
@@ -10,12 +9,12 @@ import vectors from "#test/support/vectors/targets.json" with { type: "json" };
 import { createTestSender, developmentPolicy, requestTo } from "./http-fixtures.ts";
 
 /** Only one loopback address is allowed, so that others can represent the private network. */
-const onlyOneAddress = createAddressPolicy({
+const onlyOneAddress = new AddressPolicy({
   allowedCidrs: ["127.0.0.1/32"],
   allowHttp: true,
   ownListeners: [],
 });
-const production = createAddressPolicy({ allowedCidrs: [], allowHttp: false, ownListeners: [] });
+const production = new AddressPolicy({ allowedCidrs: [], allowHttp: false, ownListeners: [] });
 
 let receiver: Receiver;
 const senders: HttpSender[] = [];
@@ -109,7 +108,10 @@ describe("a target that the policy forbids", () => {
   it("is refused by the socket's actual address, before a byte is sent", async () => {
     let checks = 0;
     const sender = createTestSender({
-      policy: { ...developmentPolicy, allowsConnection: () => (checks += 1) === 1 },
+      policy: {
+        parseTarget: (raw) => developmentPolicy.parseTarget(raw),
+        allowsConnection: () => (checks += 1) === 1,
+      },
     });
     senders.push(sender);
     expect(await sender.send(requestTo(receiver.url))).toMatchObject({ status: null, error: "refused" });
@@ -118,7 +120,7 @@ describe("a target that the policy forbids", () => {
   });
 
   it("is refused if its name resolves to one of our own listeners", async () => {
-    const policy = createAddressPolicy({
+    const policy = new AddressPolicy({
       allowedCidrs: ["127.0.0.0/8", "::1"],
       allowHttp: true,
       ownListeners: [{ host: "0.0.0.0", port: receiver.port }],

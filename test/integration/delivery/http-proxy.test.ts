@@ -2,7 +2,7 @@ import { once } from "node:events";
 import { createServer, type AddressInfo, connect, type Server, type Socket } from "node:net";
 import { createServer as createTlsServer } from "node:tls";
 import { afterEach, beforeAll, describe, expect, it } from "vitest";
-import { createAddressPolicy } from "#webhooks/sending/address-policy.ts";
+import { AddressPolicy } from "#webhooks/sending/address-policy.ts";
 import type { HttpSender, HttpSenderOptions } from "#webhooks/sending/http-sender.ts";
 import { outboundProxy } from "#config/egress-settings.ts";
 import { withoutPause } from "#test/support/pauses.ts";
@@ -86,7 +86,7 @@ async function start(options: { readonly tls?: KeyPair } = {}): Promise<Receiver
   return receiver;
 }
 
-const production = createAddressPolicy({ allowedCidrs: [], allowHttp: false, ownListeners: [] });
+const production = new AddressPolicy({ allowedCidrs: [], allowHttp: false, ownListeners: [] });
 
 function sender(proxyUrl: string, options: Partial<HttpSenderOptions> = {}): HttpSender {
   const made = createTestSender({

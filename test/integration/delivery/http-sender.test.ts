@@ -2,7 +2,7 @@ import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { buildEnvelope } from "#webhooks/sending/envelope.ts";
 import type { HttpSender } from "#webhooks/sending/http-sender.ts";
-import { createSigner } from "#webhooks/sending/signer.ts";
+import { Signer } from "#webhooks/sending/signer.ts";
 import { generateSecret } from "#lib/receiver/secret.ts";
 import { createGate } from "#test/support/gate.ts";
 import type { Receiver } from "#test/support/receiver-server.ts";
@@ -39,7 +39,7 @@ describe("a delivery on the wire", () => {
       metadataJson: '{"k":1.0}',
       dataJson: '{"big":1152921504606846976,"text":"é✓\\u0000"}',
     });
-    const headers = createSigner({ headerBrand: "Service", docsUrl: "https://signet.example/docs" }).headers({
+    const headers = new Signer({ headerBrand: "Service", docsUrl: "https://signet.example/docs" }).headers({
       secret,
       body,
       eventId: "evt_1",

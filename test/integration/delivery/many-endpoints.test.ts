@@ -9,8 +9,8 @@ import { matchEndpoints, type MatchedType } from "#database/repositories/webhook
 import { machineTimers, systemClock } from "#runtime/machine-timers.ts";
 import { newId } from "#domain/ids.ts";
 import { createLogger } from "#observability/logger.ts";
-import { createContentKeys } from "#webhooks/ingest/content-keys.ts";
-import { type AcceptedEvent, createIngest } from "#webhooks/ingest/ingest.ts";
+import { ContentKeys } from "#webhooks/ingest/content-keys.ts";
+import { type AcceptedEvent, Ingest } from "#webhooks/ingest/ingest.ts";
 import { publishOwnEvent } from "#webhooks/ingest/own-event.ts";
 import { eventually } from "#test/support/eventually.ts";
 import { testKeyring } from "#test/support/keyring.ts";
@@ -273,8 +273,8 @@ test("a content key that is slow to open, or cannot be opened, costs its own ten
   const pool = createPool({ url: config.databaseUrl, role: "signet_ingest", max: 5, log });
   onTestFinished(async () => await pool.end());
   const clock = systemClock;
-  const keys = createContentKeys({ keyring: { contentRoot }, clock });
-  const ingest = createIngest({
+  const keys = new ContentKeys({ keyring: { contentRoot }, clock });
+  const ingest = new Ingest({
     timers: machineTimers,
     pool,
     keys,

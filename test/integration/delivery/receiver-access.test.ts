@@ -4,13 +4,9 @@ import { createServer } from "node:https";
 import type { AddressInfo } from "node:net";
 import type { TLSSocket } from "node:tls";
 import { afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
-import { createAddressPolicy } from "#webhooks/sending/address-policy.ts";
+import { AddressPolicy } from "#webhooks/sending/address-policy.ts";
 import type { HttpSender } from "#webhooks/sending/http-sender.ts";
-import {
-  createReceiverAccess,
-  type ReceiverAccess,
-  type ReceiverEndpoint,
-} from "#webhooks/sending/receiver-access.ts";
+import { ReceiverAccess, type ReceiverEndpoint } from "#webhooks/sending/receiver-access.ts";
 import type { Authentication } from "#webhooks/sending/authentication.ts";
 import { withoutPause } from "#test/support/pauses.ts";
 import { type Behaviour, type Receiver, startReceiver } from "#test/support/receiver-server.ts";
@@ -48,7 +44,7 @@ beforeEach(async () => {
   clockMs = Date.now();
   const clock = { now: () => clockMs };
   http = createTestSender({ clock, extraCertificateAuthorities: [authority.cert] });
-  access = createReceiverAccess({
+  access = new ReceiverAccess({
     timers: machineTimers,
     http,
     clock,
@@ -276,7 +272,7 @@ describe("OAuth 2.0 client credentials", () => {
 
   it("are never requested at an address that the policy forbids", async () => {
     await http.close();
-    const policy = createAddressPolicy({
+    const policy = new AddressPolicy({
       allowedCidrs: ["127.0.0.2/32"],
       allowHttp: true,
       ownListeners: [],
@@ -284,7 +280,7 @@ describe("OAuth 2.0 client credentials", () => {
     http = createTestSender({ policy, resolver: async () => ["127.0.0.1"] });
     const tokenUrl = `http://tokens.example.com:${tokens.port}/`;
     stored.set("ep", { version: 1, ...oauth({ token_url: tokenUrl }) });
-    const guarded = createReceiverAccess({
+    const guarded = new ReceiverAccess({
       timers: machineTimers,
       http,
       clock: { now: () => clockMs },

@@ -7,7 +7,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { createHook as createFastifyHook } from "#docs/examples/receiver-fastify.ts";
 import { createHook as createNodeHook } from "#docs/examples/receiver-node.ts";
 import type { HttpSender } from "#webhooks/sending/http-sender.ts";
-import { createSigner } from "#webhooks/sending/signer.ts";
+import { Signer } from "#webhooks/sending/signer.ts";
 import type { Clock } from "#domain/clock.ts";
 import { systemClock } from "#runtime/machine-timers.ts";
 import { newId } from "#domain/ids.ts";
@@ -27,7 +27,7 @@ import { createTestSender } from "../delivery/http-fixtures.ts";
 
 const TIMEOUT_MS = 240_000;
 const secret = generateSecret(randomBytes);
-const signer = createSigner({ headerBrand: "Service", docsUrl: "https://signet.example/docs" });
+const signer = new Signer({ headerBrand: "Service", docsUrl: "https://signet.example/docs" });
 let http: HttpSender;
 
 beforeAll(() => {

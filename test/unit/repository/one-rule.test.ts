@@ -38,14 +38,11 @@ const RULES = [
  * method. They are left from before: add none.
  */
 const SINGLE_IMPLEMENTATIONS = {
-  // The other implementation of WaitingLine is in webhooks/ingest/fair-batcher.ts.
-  database: 1,
   edge: 1,
   http: 2,
   portal: 3,
-  processes: 8,
+  processes: 7,
   revocation: 3,
-  webhooks: 16,
 };
 
 /** Returns the texts of src by file, sorted. */

@@ -65,10 +65,10 @@ it("one place creates the sender, and one the policy that api and worker share",
   const makers = { sender: [] as string[], policy: [] as string[] };
   for (const file of await sources("src")) {
     const text = await readFile(join(ROOT, file), "utf8");
-    if (/(?<!function )\bcreateHttpSender\(/.test(text)) {
+    if (/\bnew HttpSender\(/.test(text)) {
       makers.sender.push(file);
     }
-    if (/(?<!function )\b(?:createAddressPolicy|configuredPolicy)\(/.test(text)) {
+    if (/\bnew AddressPolicy\(|(?<!function )\bconfiguredPolicy\(/.test(text)) {
       makers.policy.push(file);
     }
   }

@@ -1,7 +1,7 @@
 import { createPublicKey, verify as verifyBytes } from "node:crypto";
 import { Webhook } from "standardwebhooks";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { createSigner } from "#webhooks/sending/signer.ts";
+import { Signer } from "#webhooks/sending/signer.ts";
 import { publicKeyOf, signAsymmetric, verifyAsymmetric } from "#lib/receiver/ed25519.ts";
 import { generateSecret } from "#lib/receiver/secret.ts";
 import { verify } from "#lib/receiver/verify.ts";
@@ -25,7 +25,7 @@ afterEach(() => {
 });
 
 function headersWith(signingKeys: readonly Uint8Array[]): Record<string, string> {
-  return createSigner({ headerBrand: "Service", docsUrl: "https://signet.example/docs" }).headers({
+  return new Signer({ headerBrand: "Service", docsUrl: "https://signet.example/docs" }).headers({
     secret,
     signingKeys,
     body,

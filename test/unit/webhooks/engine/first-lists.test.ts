@@ -4,7 +4,7 @@ import type { Pool } from "#database/pool.ts";
 import type { ClaimedFirst } from "#database/repositories/webhooks/claims.ts";
 import { createLogger } from "#observability/logger.ts";
 import type { AttemptService } from "#webhooks/engine/attempt-service.ts";
-import { createCarrierStarter } from "#webhooks/engine/carrier-starter.ts";
+import { CarrierStarter } from "#webhooks/engine/carrier-starter.ts";
 import { BusyTenants } from "#webhooks/engine/busy-tenants.ts";
 import { FirstLists } from "#webhooks/engine/first-lists.ts";
 import type { AttemptRequest } from "#webhooks/engine/member-outcome.ts";
@@ -78,7 +78,7 @@ function createLists(batchMax = 64): FirstLists {
         return { startedAtMs: 0, endedAtMs: 0, outcomes: [] };
       },
     } as unknown as AttemptService,
-    starter: createCarrierStarter({
+    starter: new CarrierStarter({
       client: client as never,
       random: Math.random,
       retryWindowMs: 1_000,

@@ -1,6 +1,6 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { createAddressPolicy } from "#webhooks/sending/address-policy.ts";
+import { AddressPolicy } from "#webhooks/sending/address-policy.ts";
 import { SignetError } from "#domain/errors.ts";
 import vectors from "#test/support/vectors/targets.json" with { type: "json" };
 import { cases } from "#test/support/properties.ts";
@@ -12,8 +12,8 @@ const ownListeners = [
   { host: "localhost", port: 9464 },
   { host: "api.signet.example", port: 443 },
 ];
-const production = createAddressPolicy({ allowedCidrs: [], allowHttp: false, ownListeners });
-const development = createAddressPolicy({
+const production = new AddressPolicy({ allowedCidrs: [], allowHttp: false, ownListeners });
+const development = new AddressPolicy({
   allowedCidrs: ["127.0.0.0/8", "::1"],
   allowHttp: true,
   ownListeners,
@@ -108,7 +108,7 @@ describe("the address policy, by address", () => {
   });
 
   it("lets the operator deny more, even what was opened", () => {
-    const policy = createAddressPolicy({
+    const policy = new AddressPolicy({
       allowedCidrs: ["10.0.0.0/8"],
       deniedCidrs: ["10.1.0.0/16", "8.8.8.8", "2606:4700::/32"],
       allowHttp: false,
@@ -123,7 +123,7 @@ describe("the address policy, by address", () => {
   });
 
   it("never opens the addresses of cloud credentials, whatever the operator allows", () => {
-    const policy = createAddressPolicy({
+    const policy = new AddressPolicy({
       allowedCidrs: ["0.0.0.0/0", "fc00::/7", "::1", "2000::/3"],
       allowHttp: true,
       ownListeners: [],
@@ -153,7 +153,7 @@ describe("the address policy, by address", () => {
     "f000::/4",
     "2000::/2",
   ])("does not open %s, whose addresses embed others or belong to no single host", (cidr) => {
-    expect(() => createAddressPolicy({ allowedCidrs: [cidr], allowHttp: false, ownListeners })).toThrow(
+    expect(() => new AddressPolicy({ allowedCidrs: [cidr], allowHttp: false, ownListeners })).toThrow(
       "cannot be allowed",
     );
   });
@@ -169,7 +169,7 @@ describe("the address policy, by address", () => {
     "10.0.0.0/0x8",
     "all",
   ])("does not start with the malformed range %j", (cidr) => {
-    expect(() => createAddressPolicy({ allowedCidrs: [cidr], allowHttp: false, ownListeners })).toThrow(
+    expect(() => new AddressPolicy({ allowedCidrs: [cidr], allowHttp: false, ownListeners })).toThrow(
       "is not an address range",
     );
   });
@@ -296,7 +296,7 @@ describe("localhost", () => {
   });
 
   it("stays rejected where the operator opened another private range", () => {
-    const policy = createAddressPolicy({ allowedCidrs: ["10.0.0.0/8"], allowHttp: false, ownListeners });
+    const policy = new AddressPolicy({ allowedCidrs: ["10.0.0.0/8"], allowHttp: false, ownListeners });
     expect(refusal(policy, "https://localhost:3000/")).toBe("The host is not a public name.");
     expect(refusal(policy, "https://10.1.2.3:3000/")).toBeNull();
     expect(refusal(policy, "https://8.8.8.8/")).toBe("The host and port are not an allowed target.");
@@ -382,7 +382,7 @@ describe("against a model of the registries on whole numbers", () => {
   });
 
   it("accepts a literal host in a URL only as the model allows the operator's own range", () => {
-    const policy = createAddressPolicy({ allowedCidrs: ["10.0.0.0/8"], allowHttp: false, ownListeners });
+    const policy = new AddressPolicy({ allowedCidrs: ["10.0.0.0/8"], allowHttp: false, ownListeners });
     fc.assert(
       fc.property(near(SPECIAL_IPV4, 0xffff_ffffn), (value) => {
         const url = `https://${dotted(value)}:5000/`;

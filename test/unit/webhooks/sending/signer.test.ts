@@ -1,6 +1,6 @@
 import { Webhook } from "standardwebhooks";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { createSigner } from "#webhooks/sending/signer.ts";
+import { Signer } from "#webhooks/sending/signer.ts";
 import { generateSecret } from "#lib/receiver/secret.ts";
 import { verify } from "#lib/receiver/verify.ts";
 
@@ -26,9 +26,9 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-describe("createSigner", () => {
+describe("Signer", () => {
   it("returns exactly the documented headers", () => {
-    const headers = createSigner({ headerBrand: "Service", docsUrl }).headers(request);
+    const headers = new Signer({ headerBrand: "Service", docsUrl }).headers(request);
     expect(headers).toEqual({
       "Content-Type": "application/json",
       "User-Agent": "Signet/1 (+https://signet.example/docs)",
@@ -46,13 +46,13 @@ describe("createSigner", () => {
   });
 
   it("has the brand in every branded header name", () => {
-    const names = Object.keys(createSigner({ headerBrand: "Acme-Cloud", docsUrl }).headers(request));
+    const names = Object.keys(new Signer({ headerBrand: "Acme-Cloud", docsUrl }).headers(request));
     expect(names.filter((name) => name.startsWith("X-Acme-Cloud-"))).toHaveLength(6);
     expect(names.some((name) => name.includes("Service"))).toBe(false);
   });
 
   it("signs with both secrets during a rotation, the current one in the single-valued header", () => {
-    const headers = createSigner({ headerBrand: "Service", docsUrl }).headers({
+    const headers = new Signer({ headerBrand: "Service", docsUrl }).headers({
       ...request,
       alternateSecret: next,
     });
@@ -73,8 +73,8 @@ describe("createSigner", () => {
   });
 
   it("rejects a brand or an address that would break the header", () => {
-    expect(() => createSigner({ headerBrand: "a b", docsUrl })).toThrow(TypeError);
-    expect(() => createSigner({ headerBrand: "", docsUrl })).toThrow(TypeError);
-    expect(() => createSigner({ headerBrand: "Service", docsUrl: "https://x/\r\nX: y" })).toThrow(TypeError);
+    expect(() => new Signer({ headerBrand: "a b", docsUrl })).toThrow(TypeError);
+    expect(() => new Signer({ headerBrand: "", docsUrl })).toThrow(TypeError);
+    expect(() => new Signer({ headerBrand: "Service", docsUrl: "https://x/\r\nX: y" })).toThrow(TypeError);
   });
 });
