@@ -10,21 +10,11 @@ import { readRouteTable, type RouteTable, type RouteTableError } from "./route-t
 const BYTES_MAX = 1_048_576;
 
 export interface RouteFileOptions {
-  /** Path of the file; absent for an empty table. */
-  readonly path: string | undefined;
+  readonly path: string;
   readonly environment: (name: string) => string | undefined;
   /** Whether routes are only checked. */
   readonly checksOnly: boolean;
   readonly log: Logger;
-}
-
-export interface RouteFile {
-  readonly table: RouteTable;
-  /** Why the newest file is not in use; empty if it is. */
-  readonly problems: readonly string[];
-  /** Reloads the file. If it is unusable, the current table stays in use. */
-  reload(): Promise<void>;
-  close(): void;
 }
 
 /**
@@ -58,63 +48,86 @@ function problemsOf(error: unknown): readonly string[] {
   return (error as Partial<RouteTableError>).problems ?? [messageOf(error)];
 }
 
-/**
- * Reads and watches the file.
- *
- * @param onChange applies a new table; never called concurrently
- * @throws RouteTableError if the file is unusable at the start
- */
-export async function openRouteFile(
-  options: RouteFileOptions,
-  onChange: (table: RouteTable) => Promise<void>,
-): Promise<RouteFile> {
-  const { path, log } = options;
-  if (path === undefined) {
-    return { table: [], problems: [], reload: async () => {}, close: () => {} };
-  }
-  let paths = new Set<string>([path]);
-  let current = readRouteFile(path, options, (read) => paths.add(read));
-  let problems: readonly string[] = [];
-  let reading: Promise<boolean> = Promise.resolve(true);
+/** Reads and watches the file. */
+export class RouteFile {
+  readonly #options: RouteFileOptions;
+  readonly #onChange: (table: RouteTable) => Promise<void>;
+  /** Those of the newest table, also of a refused one: one of them may be its fault. */
+  #paths = new Set<string>();
+  #table: RouteTable;
+  #problems: readonly string[] = [];
+  #reading: Promise<boolean> = Promise.resolve(true);
+  #unwatch = (): void => {};
 
-  function note(found: readonly string[]): void {
-    problems = found;
-    metrics.edgeRoutesRefused.set(found.length === 0 ? 0 : 1);
+  private constructor(options: RouteFileOptions, onChange: (table: RouteTable) => Promise<void>) {
+    this.#options = options;
+    this.#onChange = onChange;
+    this.#table = this.#read();
   }
 
-  async function read(file: string): Promise<boolean> {
-    paths = new Set([file]);
+  /**
+   * @param onChange applies a new table; never called concurrently
+   * @throws RouteTableError if the file is unusable at the start
+   */
+  static async open(
+    options: RouteFileOptions,
+    onChange: (table: RouteTable) => Promise<void>,
+  ): Promise<RouteFile> {
+    const opened = new RouteFile(options, onChange);
+    opened.#unwatch = await watchFiles(
+      () => [...opened.#paths],
+      async () => await opened.reload(),
+    );
+    return opened;
+  }
+
+  get table(): RouteTable {
+    return this.#table;
+  }
+
+  /** Why the newest file is not in use; empty if it is. */
+  get problems(): readonly string[] {
+    return this.#problems;
+  }
+
+  /** Reloads the file. If it is unusable, the current table stays in use. @returns whether the newest one is */
+  async reload(): Promise<boolean> {
+    this.#reading = this.#reading.then(async () => await this.#use());
+    return await this.#reading;
+  }
+
+  close(): void {
+    this.#unwatch();
+  }
+
+  #read(): RouteTable {
+    const { path } = this.#options;
+    const paths = new Set([path]);
+    this.#paths = paths;
+    return readRouteFile(path, this.#options, (read) => paths.add(read));
+  }
+
+  async #use(): Promise<boolean> {
+    const { log } = this.#options;
     try {
-      const next = readRouteFile(file, options, (read) => paths.add(read));
-      await onChange(next);
-      current = next;
-      note([]);
+      const next = this.#read();
+      await this.#onChange(next);
+      this.#table = next;
+      this.#note([]);
       log.info({ routes: next.length }, "route table reloaded");
       return true;
     } catch (error) {
       const found = problemsOf(error);
-      if (found.join() !== problems.join()) {
+      if (found.join() !== this.#problems.join()) {
         log.error({ problems: found }, "new route table is unusable; keeping the current one");
       }
-      note(found);
+      this.#note(found);
       return false;
     }
   }
 
-  const reload = async (): Promise<boolean> => {
-    reading = reading.then(async () => await read(path));
-    return await reading;
-  };
-  // Also the files of a refused table, one of which may be its fault.
-  const unwatch = await watchFiles(() => [...paths], reload);
-  return {
-    get table() {
-      return current;
-    },
-    get problems() {
-      return problems;
-    },
-    reload: async () => void (await reload()),
-    close: unwatch,
-  };
+  #note(found: readonly string[]): void {
+    this.#problems = found;
+    metrics.edgeRoutesRefused.set(found.length === 0 ? 0 : 1);
+  }
 }

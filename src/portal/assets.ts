@@ -14,12 +14,6 @@ const FILES = ["portal.css", "guide.css", "htmx.min.js", "icon.svg"] as const;
 
 export type AssetName = (typeof FILES)[number] | ScriptName;
 
-export interface Assets {
-  /** Returns the URL path of a file. */
-  path(name: AssetName): string;
-  register(scope: SignetServer): void;
-}
-
 const isScript = (name: AssetName): name is ScriptName => SCRIPTS.some((script) => script === name);
 
 /** Returns a file as it is served; strips comments and white space from style sheets. */
@@ -34,34 +28,40 @@ function readAsset(name: AssetName): Buffer {
 }
 
 /** Reads the files. `htmx.min.js` is htmx.org 2.0.11 as published (Zero-Clause BSD). */
-export function loadAssets(): Assets {
-  const served = new Map<string, PublicDocument>();
-  const paths = new Map<AssetName, string>();
-  for (const name of [...FILES, ...SCRIPTS]) {
-    const plain = readAsset(name);
-    const hash = createHash("sha256").update(plain).digest("hex").slice(0, 16);
-    const extension = name.slice(name.lastIndexOf(".") + 1) as keyof typeof TYPES;
-    const file = `${name.slice(0, name.indexOf("."))}.${hash}.${extension}`;
-    served.set(file, makeDocument(TYPES[extension], plain));
-    paths.set(name, `/portal/assets/${file}`);
+export class Assets {
+  readonly #served = new Map<string, PublicDocument>();
+  readonly #paths = new Map<AssetName, string>();
+
+  constructor() {
+    for (const name of [...FILES, ...SCRIPTS]) {
+      const plain = readAsset(name);
+      const hash = createHash("sha256").update(plain).digest("hex").slice(0, 16);
+      const extension = name.slice(name.lastIndexOf(".") + 1) as keyof typeof TYPES;
+      const file = `${name.slice(0, name.indexOf("."))}.${hash}.${extension}`;
+      this.#served.set(file, makeDocument(TYPES[extension], plain));
+      this.#paths.set(name, `/portal/assets/${file}`);
+    }
   }
-  return {
-    path: (name) => paths.get(name) ?? "",
-    register: (scope) => {
-      scope.get(
-        "/assets/:file",
-        {
-          config: { public: true },
-          schema: { hide: true, params: Closed({ file: Type.String({ maxLength: 64 }) }) },
-        },
-        (request, reply) => {
-          const asset = served.get(request.params.file);
-          if (asset === undefined) {
-            throw nothingHere();
-          }
-          sendDocument(request, reply, asset, { "cache-control": "public, max-age=31536000, immutable" });
-        },
-      );
-    },
-  };
+
+  /** Returns the URL path of a file. */
+  path(name: AssetName): string {
+    return this.#paths.get(name) ?? "";
+  }
+
+  register(scope: SignetServer): void {
+    scope.get(
+      "/assets/:file",
+      {
+        config: { public: true },
+        schema: { hide: true, params: Closed({ file: Type.String({ maxLength: 64 }) }) },
+      },
+      (request, reply) => {
+        const asset = this.#served.get(request.params.file);
+        if (asset === undefined) {
+          throw nothingHere();
+        }
+        sendDocument(request, reply, asset, { "cache-control": "public, max-age=31536000, immutable" });
+      },
+    );
+  }
 }

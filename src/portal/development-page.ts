@@ -2,7 +2,7 @@
 import type { RootPage } from "#api/routes/root.ts";
 import type { Clock } from "#domain/clock.ts";
 import type { TemporalUi } from "#temporal/views.ts";
-import { loadAssets } from "./assets.ts";
+import { Assets } from "./assets.ts";
 import type { Brand } from "./brand.ts";
 import { NPX_SIGNET } from "#runtime/package.ts";
 import { html, type Html, type Part } from "./html.ts";
@@ -43,7 +43,7 @@ function body(temporalUiUrl: string | undefined, views: Part): Part {
 
 /** Creates the page. */
 export function createDevelopmentPage(brand: Brand, temporal: TemporalUi, clock: Clock): RootPage {
-  const assets = loadAssets();
+  const assets = new Assets();
   return {
     headers: SCRIPTLESS_HEADERS,
     render: async () =>

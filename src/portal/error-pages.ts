@@ -2,7 +2,7 @@
 import { ERROR_DESCRIPTIONS } from "#http/error-descriptions.ts";
 import type { ErrorPages } from "#api/routes/error-types.ts";
 import { ERROR_CATALOGUE, type ErrorCode, errorSlug } from "#domain/errors.ts";
-import { loadAssets } from "./assets.ts";
+import { Assets } from "./assets.ts";
 import type { Brand } from "./brand.ts";
 import { html, type Html, type Part } from "./html.ts";
 import { document, type PageContent, SCRIPTLESS_HEADERS } from "./layout.ts";
@@ -59,7 +59,7 @@ function contentOf(code: ErrorCode | undefined): PageContent {
 
 /** Creates the pages. */
 export function createErrorPages(brand: Brand): ErrorPages {
-  const assets = loadAssets();
+  const assets = new Assets();
   return {
     headers: SCRIPTLESS_HEADERS,
     render: (code) => document(assets, brand, undefined, contentOf(code)),

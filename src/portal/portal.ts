@@ -10,10 +10,10 @@ import type { SignetServer } from "#http/types.ts";
 import { SignetError } from "#domain/errors.ts";
 import { failureOfRequest, noRouteOf } from "#http/plugins/allowed-methods.ts";
 import { scopeViolation } from "#http/bearer-errors.ts";
-import { loadAssets } from "./assets.ts";
+import { Assets } from "./assets.ts";
 import type { PageOptions, PortalOptions } from "./context.ts";
 import type { PortalServices } from "./page-parts.ts";
-import { createSessionCookie, type SessionCookie } from "./cookie.ts";
+import { SessionCookie } from "./cookie.ts";
 import { installForms, requireFormToken, requireOwnOrigin } from "./forms.ts";
 import { document, type PageContent } from "./layout.ts";
 import { problemPage, signInNeeded } from "./pages/problems.ts";
@@ -52,7 +52,7 @@ function headersOf({ frameOrigins }: PageOptions): Readonly<Record<string, strin
 }
 
 function cookieOf({ development, frameOrigins }: PortalOptions): SessionCookie {
-  return createSessionCookie({ secure: !development, framed: frameOrigins.length > 0 });
+  return new SessionCookie({ secure: !development, framed: frameOrigins.length > 0 });
 }
 
 /** How visitors sign in, and which pages they have in addition to the tenant's. */
@@ -63,11 +63,7 @@ export interface Entrance {
   readonly signInPage: (request: FastifyRequest) => PageContent | Promise<PageContent>;
 }
 
-function partsOf(
-  options: PageOptions,
-  assets: ReturnType<typeof loadAssets>,
-  { cookie }: Entrance,
-): PortalServices {
+function partsOf(options: PageOptions, assets: Assets, { cookie }: Entrance): PortalServices {
   return {
     ...options,
     assets,
@@ -158,7 +154,7 @@ export async function registerPages(
   options: PageOptions,
   entrance: Entrance,
 ): Promise<void> {
-  const assets = loadAssets();
+  const assets = new Assets();
   const parts = partsOf(options, assets, entrance);
   const headers = headersOf(options);
   await server.register(

@@ -3,18 +3,6 @@ import { SignetError } from "#domain/errors.ts";
 import { html, type Part } from "./html.ts";
 import type { PageContent } from "./layout.ts";
 
-/** Errors of a form's fields. */
-export interface FieldErrors {
-  /** Returns the ARIA attributes of a field; `describedBy` is the id of its help text. */
-  attributes(field: string, describedBy?: string): Part;
-  /** Checks whether the field has an error. */
-  has(field: string): boolean;
-  /** Renders the error of a field as sentences about its label. */
-  text(field: string, label: Part): Part;
-  /** Notice above the form; holds the message if no field has an error. */
-  readonly notice: PageContent["notice"];
-}
-
 function noticeText(count: number): string | undefined {
   return count === 0 ? undefined : count === 1 ? "One field is invalid." : `${count} fields are invalid.`;
 }
@@ -37,8 +25,38 @@ function sentence(problem: string, label: Part): Part {
   return html`${!complete && html`${label} `}${problem}${/[.?]$/.test(problem) ? "" : "."}`;
 }
 
-/** Returns the errors of a rejected form; empty without an error. */
-export function fieldErrors(error?: SignetError): FieldErrors {
+/** Errors of a form's fields; none without an error. */
+export class FieldErrors {
+  /** Notice above the form; holds the message if no field has an error. */
+  readonly notice: PageContent["notice"];
+  readonly #byField: ReadonlyMap<string, readonly string[]>;
+
+  constructor(error?: SignetError) {
+    const byField = problemsByField(error);
+    this.#byField = byField;
+    this.notice = error && { kind: "problem", text: noticeText(byField.size) ?? error.message };
+  }
+
+  /** Returns the ARIA attributes of a field; `describedBy` is the id of its help text. */
+  attributes(field: string, describedBy = ""): Part {
+    const wrong = this.has(field);
+    const ids = [wrong ? `${field}-error` : "", describedBy].filter((id) => id !== "").join(" ");
+    return html`${wrong && html`aria-invalid="true"`} ${ids !== "" && html`aria-describedby="${ids}"`}`;
+  }
+
+  /** Checks whether the field has an error. */
+  has(field: string): boolean {
+    return this.#byField.has(field);
+  }
+
+  /** Renders the error of a field as sentences about its label. */
+  text(field: string, label: Part): Part {
+    const sentences = this.#byField.get(field)?.flatMap((problem) => [" ", sentence(problem, label)]);
+    return sentences && html`<p class="error" id="${field}-error">${sentences.slice(1)}</p>`;
+  }
+}
+
+function problemsByField(error: SignetError | undefined): ReadonlyMap<string, readonly string[]> {
   const listed = (error?.extensions["errors"] ?? []) as readonly ApiProblem[];
   const byField = new Map<string, string[]>();
   for (const { pointer = "", detail = "" } of listed) {
@@ -53,20 +71,7 @@ export function fieldErrors(error?: SignetError): FieldErrors {
   if (error?.code === "TARGET_URL_FORBIDDEN") {
     byField.set("url", [error.message]);
   }
-  return {
-    attributes: (field, describedBy = "") => {
-      const wrong = byField.has(field);
-      const ids = [wrong ? `${field}-error` : "", describedBy].filter((id) => id !== "").join(" ");
-      return html`${wrong && html`aria-invalid="true"`} ${ids !== "" && html`aria-describedby="${ids}"`}`;
-    },
-    has: (field) => byField.has(field),
-    text: (field, label) => {
-      const sentences = byField.get(field)?.flatMap((problem) => [" ", sentence(problem, label)]);
-      return sentences && html`<p class="error" id="${field}-error">${sentences.slice(1)}</p>`;
-    },
-    notice:
-      error === undefined ? undefined : { kind: "problem", text: noticeText(byField.size) ?? error.message },
-  };
+  return byField;
 }
 
 /** Returns the answer, or the error if its status is below 500; throws all other errors. */

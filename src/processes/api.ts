@@ -11,7 +11,7 @@ import { Upkeep } from "#runtime/upkeep.ts";
 import { temporalOptions } from "#temporal/client.ts";
 import { temporalReadiness } from "#temporal/readiness.ts";
 import { reportUnreachable } from "#temporal/unreachable.ts";
-import { openAdminListener } from "./api/admin-listener.ts";
+import { AdminListener } from "./api/admin-listener.ts";
 import { createOAuth } from "./api/oauth.ts";
 import { createOperatorsApi } from "./api/operators-api.ts";
 import { openProducers } from "./api/producers.ts";
@@ -19,7 +19,7 @@ import { createApi } from "./api/public-api.ts";
 import { type ApiProcessOptions, type ApiProcessServices, openServices } from "./api/services.ts";
 import { createTokens } from "./api/tokens.ts";
 import { createWebhooks } from "./api/webhooks.ts";
-import { handlerOf, listenForClients, openMutualTls } from "./mutual-tls.ts";
+import { handlerOf, listenForClients, MutualTls } from "./mutual-tls.ts";
 import { requireVerificationKeys } from "./signing-keys.ts";
 import type { RunningProcess } from "./with-metrics.ts";
 
@@ -55,7 +55,7 @@ export async function startApi(options: ApiProcessOptions): Promise<ApiProcess> 
   const oauth = createOAuth(services, tokens);
   const producers = openProducers(services, tokens.isAdmitted);
   const tls = { config, clock, log, isDenied: revocation.isDenied };
-  const [mutualTls, adminListener] = [await openMutualTls(tls), await openAdminListener(tls)];
+  const [mutualTls, adminListener] = [await MutualTls.open(tls), await AdminListener.open(tls)];
   const others = [revocation, mutualTls, adminListener].flatMap((part) => part.readiness);
   const readiness = [...readinessChecks(services), ...others];
 

@@ -1,6 +1,9 @@
 /** The files of keys, certificates and authorities in the settings. */
-import type { Config } from "#config/config.ts";
-import type { MaterialFiles } from "#http/mutual-tls/material.ts";
+import { type Config, ConfigError } from "#config/config.ts";
+import { type MaterialFiles, MaterialStore } from "#http/mutual-tls/material.ts";
+import { TrustError } from "#http/mutual-tls/trust.ts";
+import type { Logger } from "#observability/logger.ts";
+import type { HubTls } from "#revocation/hub-socket.ts";
 
 /** Returns the files of the listener for clients or their proxies, if mutual TLS is on. */
 export function clientFiles(config: Config): MaterialFiles | undefined {
@@ -43,4 +46,26 @@ export function hubFiles(config: Config): MaterialFiles | undefined {
 export function apiFiles(config: Config): MaterialFiles | undefined {
   const { edgeApiCaFile: ca, edgeKeyFile: key, edgeCertFile: cert } = config;
   return filesOf("api_certificates", config, { ca, key, cert });
+}
+
+/** Opens files. @param hint added to the message. @throws ConfigError for unusable files */
+export async function openFiles(files: MaterialFiles, log: Logger, hint = ""): Promise<MaterialStore> {
+  try {
+    return await MaterialStore.open(files, log);
+  } catch (error) {
+    throw error instanceof TrustError ? new ConfigError([`${error.message}${hint}`]) : error;
+  }
+}
+
+/** Opens the files between hubs and the processes behind them; none in development. */
+export async function openHubFiles(config: Config, log: Logger): Promise<MaterialStore | undefined> {
+  const files = hubFiles(config);
+  return files && (await openFiles(files, log));
+}
+
+/** Returns the key material of connections between hubs now; undefined without files. */
+export function hubTls(config: Config, files: MaterialStore | undefined): HubTls | undefined {
+  const { hubNames: names = [], hubRelayNames: relays = [] } = config;
+  const { tls, clientAnchors: anchors } = files?.current() ?? {};
+  return tls && anchors && { ...tls, anchors, names, relays };
 }

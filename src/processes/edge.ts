@@ -20,25 +20,24 @@ import { databaseReadiness } from "#database/readiness.ts";
 import type { Clock } from "#domain/clock.ts";
 import { machineTimers } from "#runtime/machine-timers.ts";
 import { Admitted } from "#edge/admitted.ts";
-import { openApiConnections } from "#edge/api-connections.ts";
+import { ApiConnections } from "#edge/api-connections.ts";
 import { isApiTarget } from "#edge/api-routes.ts";
 import { Dispatchers } from "#edge/dispatchers.ts";
 import { createGateway, type GatewayServices, targetsOf } from "#edge/gateway.ts";
-import { openRouteFile, type RouteFile } from "#edge/route-file.ts";
+import { RouteFile } from "#edge/route-file.ts";
 import { type RouteTable, RouteTableError } from "#edge/route-table.ts";
 import { listenOn } from "#runtime/http-server.ts";
 import { closeServer, createPlainServer, type ListenerHandler } from "#http/mutual-tls/tls-listener.ts";
-import { TrustError } from "#http/mutual-tls/trust.ts";
 import { clockReadiness, clockSkewJob } from "#observability/clock-skew.ts";
 import type { Logger } from "#observability/logger.ts";
 import { metrics } from "#observability/metrics.ts";
 import type { ReadinessCheck } from "#runtime/readiness.ts";
 import { createTokenVerifier } from "#tokens/oauth/verify-access-token.ts";
-import { createStaleReport } from "#revocation/stale-report.ts";
+import { StaleReport } from "#revocation/stale-report.ts";
 import { createTokenAdmission } from "#tokens/oauth/token-admission.ts";
 import { Upkeep } from "#runtime/upkeep.ts";
-import { apiFiles } from "./certificate-files.ts";
-import { type BehindEdge, openMutualTls } from "./mutual-tls.ts";
+import { apiFiles, openFiles } from "./certificate-files.ts";
+import { type BehindEdge, MutualTls } from "./mutual-tls.ts";
 import { followHubs, type HubKnowledge } from "./hub-knowledge.ts";
 import { followRevocations } from "./revocation.ts";
 import { followKeys, requireVerificationKeys } from "./signing-keys.ts";
@@ -67,9 +66,7 @@ export interface EdgeProcessOptions {
 export interface EdgeProcess extends RunningProcess {
   readonly address: ListenAddress;
   /** Reads the route table again. */
-  reload(): Promise<void>;
-  /** Finishes the requests in progress, then closes. */
-  close(): Promise<void>;
+  readonly reload: () => Promise<void>;
 }
 
 function limitsOf(config: Config): GatewayServices["limits"] {
@@ -110,34 +107,29 @@ function handlerOf(config: Config, current: () => SignetServer): ListenerHandler
   };
 }
 
-async function openApi(config: Config, log: Logger) {
+async function openApi(config: Config, log: Logger): Promise<ApiConnections | undefined> {
   const { edgeApiUrl, edgeApiNames: names = [] } = config;
   if (edgeApiUrl === undefined) {
     return undefined;
   }
-  try {
-    const target = { ...limitsOf(config), connections: API_CONNECTIONS_MAX };
-    const opened = await openApiConnections({
-      target,
-      files: apiFiles(config),
-      names,
-      timers: machineTimers,
-      log,
-    });
-    return { ...opened, origin: new URL(edgeApiUrl).origin };
-  } catch (error) {
-    throw error instanceof TrustError ? new ConfigError([error.message]) : error;
-  }
+  const files = apiFiles(config);
+  return new ApiConnections({
+    origin: new URL(edgeApiUrl).origin,
+    target: { ...limitsOf(config), connections: API_CONNECTIONS_MAX },
+    files: files && (await openFiles(files, log)),
+    names,
+    timers: machineTimers,
+  });
 }
 
 async function openRoutes(
   { config, environment, log }: EdgeProcessOptions,
   onChange: (table: RouteTable) => Promise<void>,
-): Promise<RouteFile> {
+): Promise<RouteFile | undefined> {
   const { edgeRoutes: path, edgeChecks } = config;
-  const checksOnly = edgeChecks !== "off";
+  const options = { environment: (name: string) => environment[name], checksOnly: edgeChecks !== "off", log };
   try {
-    return await openRouteFile({ path, environment: (name) => environment[name], checksOnly, log }, onChange);
+    return path === undefined ? undefined : await RouteFile.open({ path, ...options }, onChange);
   } catch (error) {
     const problems = error instanceof RouteTableError ? error.problems : [(error as Error).message];
     throw new ConfigError(problems.map((problem) => `SIGNET_EDGE_ROUTES: ${problem}`));
@@ -245,7 +237,7 @@ export async function startEdge(options: EdgeProcessOptions): Promise<EdgeProces
   const knowledge = await openKnowledge(options);
   const { clock, keys, revocation } = knowledge;
   const mutualTls =
-    behind?.mutualTls ?? (await openMutualTls({ config, clock, log, isDenied: revocation.isDenied }));
+    behind?.mutualTls ?? (await MutualTls.open({ config, clock, log, isDenied: revocation.isDenied }));
   const api = behind === undefined ? await openApi(config, log) : undefined;
   const dispatchers = new Dispatchers(machineTimers);
   const { view } = revocation.follower;
@@ -268,7 +260,7 @@ export async function startEdge(options: EdgeProcessOptions): Promise<EdgeProces
   const services: GatewayServices = {
     ...settingsOf(config),
     clients: mutualTls.clients,
-    admit: createTokenAdmission(verify, revocation.follower, createStaleReport({ clock, log })),
+    admit: createTokenAdmission(verify, revocation.follower, new StaleReport({ clock, log })),
     admitted,
     dispatchers,
     api,
@@ -284,7 +276,7 @@ export async function startEdge(options: EdgeProcessOptions): Promise<EdgeProces
     metrics.edgeRoutes.set(table.length);
   };
   routes = await openRoutes(options, use);
-  await use(routes.table);
+  await use(routes?.table ?? []);
 
   const handler = inFrontOf(
     behind,
@@ -296,12 +288,12 @@ export async function startEdge(options: EdgeProcessOptions): Promise<EdgeProces
     plain = createPlainServer(handler);
     address = await listenOn(plain, config.edgeListen);
   }
-  log.info({ edge: formatListen(address), routes: routes.table.length }, "edge started");
+  log.info({ edge: formatListen(address), routes: routes?.table.length ?? 0 }, "edge started");
   const measures = new Upkeep([clockSkewJob(clock, log)], machineTimers, log);
   return {
     address,
     readiness,
-    reload: async () => await routes?.reload(),
+    reload: async () => void (await routes?.reload()),
     close: async () => {
       routes?.close();
       await measures.stop();

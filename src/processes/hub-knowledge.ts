@@ -10,8 +10,8 @@ import { HubFollower } from "#revocation/hub-follower.ts";
 import { createHubOpener } from "#revocation/hub-socket.ts";
 import { createCodeCheck } from "#revocation/proof.ts";
 import { KeyStore } from "#tokens/signing-keys/key-store.ts";
-import { openHubMaterial } from "./hub-tls.ts";
-import { followerIdentity, type RunningFollower, runningFollower } from "./revocation.ts";
+import { hubTls, openHubFiles } from "./certificate-files.ts";
+import { followerIdentity, RunningFollower } from "./revocation.ts";
 
 /**
  * The lease is shorter than the bound by this. Smaller than with a database of its own: at a round trip of 180 ms,
@@ -35,13 +35,13 @@ export async function followHubs(
   }: { readonly process?: string; readonly given?: Clock | undefined; readonly log: Logger },
 ): Promise<HubKnowledge> {
   const { hubs, leaseKeys, revocationMode: mode } = config;
-  const material = await openHubMaterial(config, log);
+  const files = await openHubFiles(config, log);
   const clock = given === undefined ? new DatabaseClock(machineTimers) : unguardedClock(given);
   let rows = readVerificationKeys("");
   let store: KeyStore | undefined;
   const follower = new HubFollower({
     hubs,
-    open: createHubOpener(() => material.current()),
+    open: createHubOpener(() => hubTls(config, files)),
     checkCode: createCodeCheck(leaseKeys),
     identity: followerIdentity(process, config),
     leaseMs: mode.boundMs - HUB_MARGIN_MS,
@@ -58,7 +58,7 @@ export async function followHubs(
   await follower.start();
   if (!clock.isKnown) {
     await follower.stop();
-    material.close();
+    files?.close();
     throw new Error("no hub has brought a proof, so neither keys nor the time are known");
   }
   store = await KeyStore.open({
@@ -70,12 +70,12 @@ export async function followHubs(
   return {
     clock,
     keys: store,
-    revocation: runningFollower(follower, mode, {
+    revocation: new RunningFollower(follower, mode, {
       log,
-      files: material.readiness,
+      files,
       close: async () => {
         await follower.stop();
-        material.close();
+        files?.close();
       },
     }),
   };

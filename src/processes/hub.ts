@@ -13,11 +13,11 @@ import { metrics } from "#observability/metrics.ts";
 import type { ReadinessCheck } from "#runtime/readiness.ts";
 import { Hub } from "#revocation/hub.ts";
 import type { Upstream } from "#revocation/hub-questions.ts";
-import { createHubOpener, listenForFollowers } from "#revocation/hub-socket.ts";
+import { createHubOpener, HubListener, type HubTls } from "#revocation/hub-socket.ts";
 import { ParentHubs } from "#revocation/parent-hubs.ts";
 import { Primary, type PrimaryOptions } from "#revocation/primary.ts";
 import type { Attestation } from "#revocation/proof.ts";
-import { openHubMaterial } from "./hub-tls.ts";
+import { hubTls, openHubFiles } from "./certificate-files.ts";
 import { HUB_MARGIN_MS } from "./hub-knowledge.ts";
 import { followerIdentity } from "./revocation.ts";
 import type { RunningProcess } from "./with-metrics.ts";
@@ -81,14 +81,14 @@ export async function startHub({
   readonly log: Logger;
 }): Promise<HubProcess> {
   const { databaseUrl, hubs } = config;
-  let renew: Parameters<typeof openHubMaterial>[2];
-  const material = await openHubMaterial(config, log, (tls) => renew?.(tls));
+  const files = await openHubFiles(config, log);
+  const tls = (): HubTls | undefined => hubTls(config, files);
   let hub: Hub | undefined;
   const onLine = (line: string, state: Attestation): void => hub?.relay(line, state);
   const identity = { ...followerIdentity("hub", config), leaseMs: LEASE_MS };
   let upstream: Above;
   if (hubs !== undefined) {
-    const open = createHubOpener(() => material.current());
+    const open = createHubOpener(tls);
     const isDenied = (thumbprint: string): boolean => hub?.deniesCertificate(thumbprint) === true;
     upstream = new ParentHubs({ hubs, open, identity, onLine, isDenied, timers: machineTimers, log });
   } else if (databaseUrl !== undefined) {
@@ -100,15 +100,16 @@ export async function startHub({
   hub = relay;
   await upstream.start();
   relay.start();
-  const listener = await listenForFollowers({
+  const listener = new HubListener({
     hub: relay,
     listen: config.hubListen,
-    tls: material.current(),
+    tls: tls(),
     clock: systemClock,
     timers: machineTimers,
     log,
   });
-  renew = (tls) => listener.renew(tls);
+  const address = await listener.listen();
+  files?.onChange(() => listener.renew(tls() as HubTls));
   const reporting = setInterval(() => {
     metrics.hubConnections.set(relay.connections);
     metrics.hubRoundTrip.set(relay.roundTripMs / 1_000);
@@ -124,16 +125,16 @@ export async function startHub({
       await Promise.resolve();
     },
   };
-  log.info({ hub: formatListen(listener.address) }, "hub started");
+  log.info({ hub: formatListen(address) }, "hub started");
   return {
-    address: listener.address,
-    readiness: [above, ...material.readiness],
+    address,
+    readiness: [above, ...(files === undefined ? [] : [files])],
     close: async () => {
       clearInterval(reporting);
       await listener.close();
       relay.stop();
       await upstream.stop();
-      material.close();
+      files?.close();
     },
   };
 }

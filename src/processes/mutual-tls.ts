@@ -14,7 +14,7 @@ import {
   type ClientIdentification,
   createClientIdentification,
 } from "#http/mutual-tls/client-identification.ts";
-import { type Material, type MaterialStore, openMaterial } from "#http/mutual-tls/material.ts";
+import type { Material, MaterialStore } from "#http/mutual-tls/material.ts";
 import {
   closeServer,
   createPlainServer,
@@ -24,12 +24,11 @@ import {
   tlsContext,
   type TlsMaterial,
 } from "#http/mutual-tls/tls-listener.ts";
-import { TrustError } from "#http/mutual-tls/trust.ts";
 import { TrustedProxies } from "#http/mutual-tls/trusted-proxies.ts";
 import { mutualTlsProblems } from "#config/mutual-tls.ts";
 import type { Logger } from "#observability/logger.ts";
 import type { ReadinessCheck } from "#runtime/readiness.ts";
-import { clientFiles } from "./certificate-files.ts";
+import { clientFiles, openFiles } from "./certificate-files.ts";
 import { machineTimers } from "#runtime/machine-timers.ts";
 
 export interface MutualTlsOptions {
@@ -38,16 +37,6 @@ export interface MutualTlsOptions {
   readonly log: Logger;
   /** Whether a certificate is revoked; called at every request. */
   readonly isDenied?: ((certificate: ClientCertificate) => boolean) | undefined;
-}
-
-export interface MutualTls {
-  readonly clients: ClientIdentification;
-  /** Of the files, if mutual TLS is on. */
-  readonly readiness: readonly ReadinessCheck[];
-  /** Opens the listeners of the mode; resolves with the TLS listener's address, if any. */
-  listen(handler: ListenerHandler, address?: ListenAddress): Promise<ListenAddress | undefined>;
-  /** Finishes the requests in progress, then closes. */
-  close(): Promise<void>;
 }
 
 /** What an edge in the api's process stands in front of. */
@@ -72,9 +61,18 @@ export async function listenForClients(
   return front === undefined ? await behind.mutualTls.listen(behind.handler, address) : await front(behind);
 }
 
-function tlsMaterial({ tls, clientAnchors, proxyAnchors }: Material): TlsMaterial | undefined {
+/** Returns what a listener presents, and the authorities of its clients. */
+export function tlsMaterial({ tls, clientAnchors, proxyAnchors }: Material): TlsMaterial | undefined {
   // In proxy mode, proxies connect instead of clients.
-  return tls === undefined ? undefined : { ...tls, ca: (proxyAnchors ?? clientAnchors).pem };
+  return tls && { ...tls, ca: (proxyAnchors ?? clientAnchors).pem };
+}
+
+/** Uses new material for the next connections of a listener. */
+export function renewTls(server: HttpsServer | undefined, material: Material): void {
+  const renewed = tlsMaterial(material);
+  if (renewed !== undefined) {
+    server?.setSecureContext(tlsContext(renewed));
+  }
 }
 
 /** Serves the routes of `api` on a separate listener. */
@@ -86,21 +84,14 @@ export function handlerOf(api: SignetServer): ListenerHandler {
   };
 }
 
-async function openFiles(
-  { config, log }: MutualTlsOptions,
-  onChange: (material: Material) => void,
-): Promise<MaterialStore> {
+async function openClientFiles({ config, log }: MutualTlsOptions): Promise<MaterialStore> {
   const problems = mutualTlsProblems(config);
   const given = clientFiles(config);
   if (given === undefined || problems.length > 0) {
     throw new ConfigError(problems);
   }
-  try {
-    return await openMaterial(given, log, onChange);
-  } catch (error) {
-    const hint = config.development ? "; `signet dev-ca init` creates the files for development" : "";
-    throw error instanceof TrustError ? new ConfigError([`${error.message}${hint}`]) : error;
-  }
+  const hint = config.development ? "; `signet dev-ca init` creates the files for development" : "";
+  return await openFiles(given, log, hint);
 }
 
 function identification(
@@ -128,42 +119,51 @@ function identification(
   return createClientIdentification({ ...common, proxies });
 }
 
-/** Prepares the mode's parts without listening. */
-export async function openMutualTls(options: MutualTlsOptions): Promise<MutualTls> {
-  const { config } = options;
-  const localSockets = new WeakSet<Socket>();
-  let tlsServer: HttpsServer | undefined;
-  let socketServer: Server | undefined;
-  const files =
-    config.mtlsMode === "off"
-      ? undefined
-      : await openFiles(options, (material) => {
-          const renewed = tlsMaterial(material);
-          if (renewed !== undefined) {
-            tlsServer?.setSecureContext(tlsContext(renewed));
-          }
-        });
+/** The parts of the mode. */
+export class MutualTls {
+  readonly clients: ClientIdentification;
+  /** Of the files, if mutual TLS is on. */
+  readonly readiness: readonly ReadinessCheck[];
+  readonly #config: Config;
+  readonly #files: MaterialStore | undefined;
+  readonly #localSockets = new WeakSet<Socket>();
+  #tlsServer: HttpsServer | undefined;
+  #socketServer: Server | undefined;
 
-  return {
-    clients: identification(options, files, (socket) => localSockets.has(socket)),
-    readiness: files === undefined ? [] : [files.readiness],
-    listen: async (handler, address = config.edgeListen) => {
-      const material = files === undefined ? undefined : tlsMaterial(files.current());
-      if (config.mtlsMode === "proxy" && config.proxySocket !== undefined) {
-        socketServer = createPlainServer(handler);
-        socketServer.on("connection", (socket) => localSockets.add(socket));
-        await listenOnSocket(socketServer, config.proxySocket);
-      }
-      if (material === undefined) {
-        return undefined;
-      }
-      tlsServer = createTlsServer(material, handler);
-      return await listenOn(tlsServer, address, config.edgeListenShared === "on");
-    },
-    close: async () => {
-      files?.close();
-      const open = [tlsServer, socketServer].filter((server) => server !== undefined);
-      await Promise.all(open.map(async (server) => await closeServer(server, machineTimers)));
-    },
-  };
+  private constructor(options: MutualTlsOptions, files: MaterialStore | undefined) {
+    this.clients = identification(options, files, (socket) => this.#localSockets.has(socket));
+    this.readiness = files === undefined ? [] : [files];
+    this.#config = options.config;
+    this.#files = files;
+    files?.onChange((material) => renewTls(this.#tlsServer, material));
+  }
+
+  /** Prepares them without listening. @throws ConfigError for unusable files */
+  static async open(options: MutualTlsOptions): Promise<MutualTls> {
+    const isOn = options.config.mtlsMode !== "off";
+    return new MutualTls(options, isOn ? await openClientFiles(options) : undefined);
+  }
+
+  /** Opens the listeners of the mode; resolves with the TLS listener's address, if any. */
+  async listen(handler: ListenerHandler, given?: ListenAddress): Promise<ListenAddress | undefined> {
+    const { mtlsMode, proxySocket, edgeListen, edgeListenShared } = this.#config;
+    const material = this.#files && tlsMaterial(this.#files.current());
+    if (mtlsMode === "proxy" && proxySocket !== undefined) {
+      this.#socketServer = createPlainServer(handler);
+      this.#socketServer.on("connection", (socket) => this.#localSockets.add(socket));
+      await listenOnSocket(this.#socketServer, proxySocket);
+    }
+    if (material === undefined) {
+      return undefined;
+    }
+    this.#tlsServer = createTlsServer(material, handler);
+    return await listenOn(this.#tlsServer, given ?? edgeListen, edgeListenShared === "on");
+  }
+
+  /** Finishes the requests in progress, then closes. */
+  async close(): Promise<void> {
+    this.#files?.close();
+    const open = [this.#tlsServer, this.#socketServer].filter((server) => server !== undefined);
+    await Promise.all(open.map(async (server) => await closeServer(server, machineTimers)));
+  }
 }

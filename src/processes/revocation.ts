@@ -46,14 +46,6 @@ export interface RevocationProcessServices {
 /** What admits tokens, over a connection to the database or through hubs. */
 export type Follower = Pick<RevocationFollower, "view" | "renew" | "requireCurrent">;
 
-export interface RunningFollower {
-  readonly follower: Follower;
-  readonly readiness: readonly ReadinessCheck[];
-  /** Whether a client certificate is revoked. */
-  readonly isDenied: (certificate: ClientCertificate) => boolean;
-  close(): Promise<void>;
-}
-
 function reportEvery(follower: Follower, bounded: boolean): NodeJS.Timeout {
   return setInterval(() => {
     const { ageMs, sequence } = follower.view;
@@ -99,7 +91,7 @@ export async function followRevocations({
     log,
   });
   await follower.start();
-  return runningFollower(follower, mode, {
+  return new RunningFollower(follower, mode, {
     log,
     close: async () => {
       await follower.stop();
@@ -108,39 +100,49 @@ export async function followRevocations({
   });
 }
 
-/** Adds metrics, the check of readiness and the check of certificates to a follower that has started. */
-export function runningFollower(
-  follower: Follower,
-  mode: RevocationMode,
-  {
-    log,
-    files = [],
-    close,
-  }: {
-    readonly log: Logger;
-    /** Checks of the files of its connections. */
-    readonly files?: readonly ReadinessCheck[];
-    readonly close: () => Promise<void>;
-  },
-): RunningFollower {
-  const reporting = reportEvery(follower, mode.name === "bounded");
-  if (mode.boundMs > STRICT_BOUND_MS) {
-    log.warn({ bound_ms: mode.boundMs }, "revoked tokens may be admitted for longer than 250 ms");
-  }
-  return {
-    follower,
-    isDenied: ({ x5t }) => follower.view.deniesCertificate(x5t),
-    readiness: [
+/** A follower that has started, with metrics, the check of readiness and the check of certificates. */
+export class RunningFollower {
+  readonly follower: Follower;
+  readonly readiness: readonly ReadinessCheck[];
+  readonly #reporting: NodeJS.Timeout;
+  readonly #close: () => Promise<void>;
+
+  constructor(
+    follower: Follower,
+    mode: RevocationMode,
+    {
+      log,
+      files,
+      close,
+    }: {
+      readonly log: Logger;
+      /** Check of the files of its connections. */
+      readonly files?: ReadinessCheck | undefined;
+      readonly close: () => Promise<void>;
+    },
+  ) {
+    const isBounded = mode.name === "bounded";
+    this.follower = follower;
+    this.readiness = [
       {
         name: "revocation",
         check: async () => await follower.requireCurrent(),
-        ...(mode.name === "bounded" ? { note: { mode: "bounded", bound_ms: mode.boundMs } } : {}),
+        ...(isBounded ? { note: { mode: "bounded", bound_ms: mode.boundMs } } : {}),
       },
-      ...files,
-    ],
-    close: async () => {
-      clearInterval(reporting);
-      await close();
-    },
-  };
+      ...(files === undefined ? [] : [files]),
+    ];
+    this.#reporting = reportEvery(follower, isBounded);
+    this.#close = close;
+    if (mode.boundMs > STRICT_BOUND_MS) {
+      log.warn({ bound_ms: mode.boundMs }, "revoked tokens may be admitted for longer than 250 ms");
+    }
+  }
+
+  /** Whether a client certificate is revoked. */
+  readonly isDenied = ({ x5t }: ClientCertificate): boolean => this.follower.view.deniesCertificate(x5t);
+
+  async close(): Promise<void> {
+    clearInterval(this.#reporting);
+    await this.#close();
+  }
 }

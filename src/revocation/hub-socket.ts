@@ -8,9 +8,9 @@ import { createServer as createHttpsServer, type Server as HttpsServer } from "n
 import type { Duplex } from "node:stream";
 import { TLSSocket } from "node:tls";
 import { WebSocket, WebSocketServer } from "ws";
-import type { Clock, Timers } from "#domain/clock.ts";
+import type { Clock, Timer, Timers } from "#domain/clock.ts";
 import { findPaths } from "#http/mutual-tls/certificate-chain.ts";
-import { createCertificateJudge } from "#http/mutual-tls/certificate-judge.ts";
+import { type CertificateJudge, createCertificateJudge } from "#http/mutual-tls/certificate-judge.ts";
 import { describeCertificate, hasPinnedName, pinnedNameCheck } from "#http/mutual-tls/client-certificate.ts";
 import { presentedBy, readPeersFirst } from "#http/mutual-tls/peer-certificate.ts";
 import { tlsContext } from "#http/mutual-tls/tls-listener.ts";
@@ -169,39 +169,9 @@ export interface HubListenerOptions {
   readonly log: Logger;
 }
 
-export interface HubListener {
-  readonly address: ListenAddress;
-  /** Uses other key material for new connections, and ends those whose certificates it does not trust. */
-  renew(tls: HubTls): void;
-  close(): Promise<void>;
-}
-
-interface Permission {
-  /** Whether the connection's certificate is trusted now. */
-  isTrusted(wire: Duplex): boolean;
-  /** Whether it also has a permitted name. */
-  isPermitted(wire: Duplex): boolean;
-}
-
-function createPermission(tls: () => HubTls | undefined, clock: Clock): Permission {
-  const judge = createCertificateJudge(() => tls()?.anchors, clock);
-  const leafOf = (wire: Duplex): X509Certificate | undefined => {
-    const found = judge(wire instanceof TLSSocket ? presentedBy(wire) : undefined);
-    return typeof found === "string" ? undefined : found.chain[0];
-  };
-  return {
-    isTrusted: (wire) => leafOf(wire) !== undefined,
-    isPermitted: (wire) => {
-      const current = tls();
-      const leaf = leafOf(wire);
-      return current === undefined || (leaf !== undefined && hasPinnedName(leaf, current.names));
-    },
-  };
-}
-
 function createHubServer(
   { tls, hub, log }: HubListenerOptions,
-  permission: Permission,
+  isTrusted: (wire: Duplex) => boolean,
 ): Server | HttpsServer {
   if (tls === undefined) {
     const plain = createHttpServer();
@@ -218,7 +188,7 @@ function createHubServer(
   endUnused(server);
   readPeersFirst(server);
   server.prependListener("secureConnection", (wire) => {
-    if (!permission.isTrusted(wire)) {
+    if (!isTrusted(wire)) {
       wire.destroy();
     }
   });
@@ -266,68 +236,102 @@ function limitConnections(server: HttpsServer, hub: Hub, log: Logger): void {
 }
 
 /** Listens for the processes behind a hub. */
-export async function listenForFollowers(options: HubListenerOptions): Promise<HubListener> {
-  const { hub, listen, tls, clock, timers, log } = options;
-  let current = tls;
-  const permission = createPermission(() => current, clock);
-  const server = createHubServer(options, permission);
-  const wires = new Map<WebSocket, Duplex>();
-  const sweep = (): void => {
-    for (const [socket, wire] of wires) {
-      if (!permission.isPermitted(wire)) {
-        log.warn("a connection to this hub ended: its certificate is not trusted any more");
-        socket.terminate();
-      }
-    }
-  };
-  const sockets = new WebSocketServer({
+export class HubListener {
+  readonly #options: HubListenerOptions;
+  readonly #judge: CertificateJudge;
+  readonly #server: Server | HttpsServer;
+  readonly #wires = new Map<WebSocket, Duplex>();
+  readonly #sockets = new WebSocketServer({
     noServer: true,
     perMessageDeflate: false,
     maxPayload: REQUEST_MAX,
     clientTracking: true,
   });
-  server.on("request", (_request, response) => response.writeHead(426, { connection: "close" }).end());
-  server.on("upgrade", (request: IncomingMessage, stream: Duplex, head: Buffer) => {
+  #tls: HubTls | undefined;
+  #sweeping: Timer | undefined;
+
+  constructor(options: HubListenerOptions) {
+    this.#options = options;
+    this.#tls = options.tls;
+    this.#judge = createCertificateJudge(() => this.#tls?.anchors, options.clock);
+    this.#server = createHubServer(options, (wire) => this.#leafOf(wire) !== undefined);
+    this.#server.on("request", (_request, response) =>
+      response.writeHead(426, { connection: "close" }).end(),
+    );
+    this.#server.on("upgrade", (request: IncomingMessage, stream: Duplex, head: Buffer) =>
+      this.#upgrade(request, stream, head),
+    );
+  }
+
+  /** Resolves with the address when it listens. */
+  async listen(): Promise<ListenAddress> {
+    const { listen, timers } = this.#options;
+    const address = await listenOn(this.#server, listen);
+    this.#sweeping = timers.every(SWEEP_MS, () => this.#sweep()).unref();
+    return address;
+  }
+
+  /** Uses other key material for new connections, and ends those whose certificates it does not trust. */
+  renew(tls: HubTls): void {
+    this.#tls = tls;
+    if ("setSecureContext" in this.#server) {
+      this.#server.setSecureContext(contextOf(tls));
+    }
+    this.#sweep();
+  }
+
+  async close(): Promise<void> {
+    const closed = new Promise<void>((resolve) => this.#server.close(() => resolve()));
+    this.#options.timers.cancel(this.#sweeping);
+    for (const socket of this.#sockets.clients) {
+      socket.terminate();
+    }
+    this.#server.closeAllConnections();
+    await closed;
+  }
+
+  /** Returns the connection's certificate if it is trusted now. */
+  #leafOf(wire: Duplex): X509Certificate | undefined {
+    const found = this.#judge(wire instanceof TLSSocket ? presentedBy(wire) : undefined);
+    return typeof found === "string" ? undefined : found.chain[0];
+  }
+
+  /** Whether the connection's certificate is trusted now, and has a permitted name. */
+  #isPermitted(wire: Duplex): boolean {
+    const leaf = this.#leafOf(wire);
+    return this.#tls === undefined || (leaf !== undefined && hasPinnedName(leaf, this.#tls.names));
+  }
+
+  #upgrade(request: IncomingMessage, stream: Duplex, head: Buffer): void {
+    const { hub, log } = this.#options;
     stream.on("error", () => stream.destroy());
-    if (request.url !== HUB_PATH || !permission.isPermitted(stream)) {
+    if (request.url !== HUB_PATH || !this.#isPermitted(stream)) {
       log.warn({ address: request.socket.remoteAddress }, "a connection to this hub was refused");
       stream.end(REFUSED);
       return;
     }
-    sockets.handleUpgrade(request, stream, head, (socket) => {
-      const taken = hub.accept(connectionOf(socket, request, current?.relays));
+    this.#sockets.handleUpgrade(request, stream, head, (socket) => {
+      const taken = hub.accept(connectionOf(socket, request, this.#tls?.relays));
       if (taken === undefined) {
         socket.terminate();
         return;
       }
       socket.on("message", (data, isBinary) => taken.onMessage(textOf(data, isBinary) ?? ""));
       socket.on("error", (error) => log.debug({ err: error }, "a connection to this hub failed"));
-      wires.set(socket, stream);
+      this.#wires.set(socket, stream);
       socket.once("close", () => {
-        wires.delete(socket);
+        this.#wires.delete(socket);
         taken.onClose();
       });
     });
-  });
-  const address = await listenOn(server, listen);
-  const sweeping = timers.every(SWEEP_MS, sweep).unref();
-  return {
-    address,
-    renew: (renewed) => {
-      current = renewed;
-      if ("setSecureContext" in server) {
-        server.setSecureContext(contextOf(renewed));
-      }
-      sweep();
-    },
-    close: async () => {
-      const closed = new Promise<void>((resolve) => server.close(() => resolve()));
-      timers.cancel(sweeping);
-      for (const socket of sockets.clients) {
+  }
+
+  #sweep(): void {
+    for (const [socket, wire] of this.#wires) {
+      if (!this.#isPermitted(wire)) {
+        this.#options.log.warn("a connection to this hub ended: its certificate is not trusted any more");
         socket.terminate();
       }
-      server.closeAllConnections();
-      await closed;
-    },
-  };
+    }
+  }
 }

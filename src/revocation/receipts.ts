@@ -18,16 +18,6 @@ import type { Timers } from "#domain/clock.ts";
 /** Pauses between reads, in milliseconds. The last one repeats. */
 const LOOK_AGAIN_MS = [5, 10, 10, 15, 25] as const;
 
-export interface Receipts {
-  /**
-   * Waits after the commit until all followers apply the revocation, or those of this process's region, for at most
-   * 250 ms. The log's entry always says how all of them did. Never rejects.
-   */
-  of(revocation: Published, wait?: ReceiptWait): Promise<Receipt>;
-  /** Resolves when all pending reports are written. */
-  drain(): Promise<void>;
-}
-
 /** Services of the routes that revoke. */
 export interface RevocationServices extends EntryServices {
   readonly receipts: Receipts;
@@ -67,70 +57,79 @@ async function waitFor(
   }
 }
 
-export function createReceipts(options: ReceiptOptions): Receipts {
-  const { pool, log } = options;
-  const reports = new Set<Promise<void>>();
+export class Receipts {
+  readonly #options: ReceiptOptions;
+  readonly #reports = new Set<Promise<void>>();
 
-  async function write({ id, sequence, tenant }: Published, receipt: Receipt): Promise<void> {
-    const { live, acked, maxMs, outcome, expired: lease_expired } = receipt;
-    const processes = receipt.processes.map((process) => ({ ...process }));
-    const entry = encodeEntry(
-      {
-        type: "revocation.propagated",
-        actor: "system:revocation",
-        tenant,
-        target: id,
-        details: { edges: live, acked, lease_expired, max_ms: maxMs, outcome, processes },
-      },
-      options,
-    );
-    const named = { slowestMs: maxMs, processes: JSON.stringify(processes) };
-    await transaction(pool, async (db) => await reportPropagation(db, sequence, named, entry));
+  constructor(options: ReceiptOptions) {
+    this.#options = options;
   }
 
-  /** Keeps work that `drain` waits for. */
-  function track(work: Promise<unknown>): void {
-    const done = work
-      .then(() => undefined)
-      .catch((error: unknown) => log.warn({ err: error }, "a receipt could not be recorded"))
-      .finally(() => reports.delete(done));
-    reports.add(done);
+  /**
+   * Waits after the commit until all followers apply the revocation, or those of this process's region, for at most
+   * 250 ms. The log's entry always says how all of them did. Never rejects.
+   */
+  async of(revocation: Published, wait: ReceiptWait = "all"): Promise<Receipt> {
+    const { sequence } = revocation;
+    try {
+      if (wait !== "all") {
+        const { propagation, sinceCommitMs } = await waitFor(wait, this.#options, sequence);
+        this.#track(this.#waitForAll(revocation));
+        return receiptOf(propagation, sinceCommitMs);
+      }
+      return await this.#waitForAll(revocation);
+    } catch (error) {
+      // The revocation is in effect. Only the receipt is missing.
+      this.#options.log.warn({ err: error, sequence }, "a revocation has no receipt");
+      return UNKNOWN_RECEIPT;
+    }
   }
 
-  async function waitForAll(revocation: Published): Promise<Receipt> {
-    const { propagation, sinceCommitMs } = await waitFor("all", options, revocation.sequence);
+  /** Resolves when all pending reports are written. */
+  async drain(): Promise<void> {
+    await Promise.all(this.#reports);
+  }
+
+  async #waitForAll(revocation: Published): Promise<Receipt> {
+    const { propagation, sinceCommitMs } = await waitFor("all", this.#options, revocation.sequence);
     const receipt = receiptOf(propagation, sinceCommitMs);
     if (!propagation.reported) {
-      report(revocation, receipt);
+      metrics.revocationUnacknowledged.inc(receipt.live - receipt.acked);
+      if (receipt.maxMs !== null) {
+        metrics.revocationPropagation.observe(receipt.maxMs / 1_000);
+      }
+      this.#track(write(revocation, receipt, this.#options));
     }
     return receipt;
   }
 
-  function report(revocation: Published, receipt: Receipt): void {
-    metrics.revocationUnacknowledged.inc(receipt.live - receipt.acked);
-    if (receipt.maxMs !== null) {
-      metrics.revocationPropagation.observe(receipt.maxMs / 1_000);
-    }
-    track(write(revocation, receipt));
+  /** Keeps work that `drain` waits for. */
+  #track(work: Promise<unknown>): void {
+    const done = work
+      .then(() => undefined)
+      .catch((error: unknown) => this.#options.log.warn({ err: error }, "a receipt could not be recorded"))
+      .finally(() => this.#reports.delete(done));
+    this.#reports.add(done);
   }
+}
 
-  return {
-    of: async (revocation, wait = "all") => {
-      try {
-        if (wait !== "all") {
-          const { propagation, sinceCommitMs } = await waitFor(wait, options, revocation.sequence);
-          track(waitForAll(revocation));
-          return receiptOf(propagation, sinceCommitMs);
-        }
-        return await waitForAll(revocation);
-      } catch (error) {
-        // The revocation is in effect. Only the receipt is missing.
-        log.warn({ err: error, sequence: revocation.sequence }, "a revocation has no receipt");
-        return UNKNOWN_RECEIPT;
-      }
+async function write(
+  { id, sequence, tenant }: Published,
+  receipt: Receipt,
+  options: ReceiptOptions,
+): Promise<void> {
+  const { live, acked, maxMs, outcome, expired: lease_expired } = receipt;
+  const processes = receipt.processes.map((process) => ({ ...process }));
+  const entry = encodeEntry(
+    {
+      type: "revocation.propagated",
+      actor: "system:revocation",
+      tenant,
+      target: id,
+      details: { edges: live, acked, lease_expired, max_ms: maxMs, outcome, processes },
     },
-    drain: async () => {
-      await Promise.all(reports);
-    },
-  };
+    options,
+  );
+  const named = { slowestMs: maxMs, processes: JSON.stringify(processes) };
+  await transaction(options.pool, async (db) => await reportPropagation(db, sequence, named, entry));
 }

@@ -7,7 +7,7 @@ import { Worker } from "node:worker_threads";
 import { expect, test } from "vitest";
 import { type Environment, loadConfig } from "#config/config.ts";
 import { createLogger } from "#observability/logger.ts";
-import { openHubMaterial } from "#processes/hub-tls.ts";
+import { hubTls, openHubFiles } from "#processes/certificate-files.ts";
 import { createHubOpener, type HubTls } from "#revocation/hub-socket.ts";
 import { useTestApi } from "../support/api.ts";
 import { eventually } from "../support/eventually.ts";
@@ -42,9 +42,10 @@ const made = useStarted("a hub and an honest edge", async () => {
   await child.start();
   const tlsOf = async (environment: Environment): Promise<HubTls> => {
     const settings = { SIGNET_ENV: "development", SIGNET_DATABASE_URL: api.database.url, ...environment };
-    const material = await openHubMaterial(loadConfig(settings, "hub"), log);
-    material.close();
-    return material.current() as HubTls;
+    const config = loadConfig(settings, "hub");
+    const opened = await openHubFiles(config, log);
+    opened?.close();
+    return hubTls(config, opened) as HubTls;
   };
   const own = await tlsOf(other);
   const honest = createFollower({ keys: [key], hub: child.url, open: createHubOpener(() => own), log });

@@ -275,7 +275,7 @@ export const OUTSIDERS: readonly Mutant[] = [
     name: "hub-keeps-its-connections",
     breaks: "A hub ends connections of an authority that is taken away (docs/mutual-tls.md, Files)",
     file: "src/revocation/hub-socket.ts",
-    find: "if (!permission.isPermitted(wire)) {",
+    find: "if (!this.#isPermitted(wire)) {",
     replace: "if (wire.destroyed) {",
     caughtBy: "test/machine/http/trust-changes.test.ts",
   },

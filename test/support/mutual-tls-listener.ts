@@ -4,7 +4,7 @@ import { systemClock } from "#runtime/machine-timers.ts";
 import { createClientCertHeaders } from "#edge/client-cert.ts";
 import { PROBLEM_HEADER } from "#http/mutual-tls/client-cert-header.ts";
 import { createLogger } from "#observability/logger.ts";
-import { type MutualTls, openMutualTls } from "#processes/mutual-tls.ts";
+import { MutualTls } from "#processes/mutual-tls.ts";
 import type { certificateFiles } from "./certificates.ts";
 import { call, type CallOptions } from "./https-request.ts";
 
@@ -33,7 +33,7 @@ export async function openMutualTlsListener(
     },
     "edge",
   );
-  const tls = await openMutualTls({ config, clock: systemClock, log: createLogger({ level: "silent" }) });
+  const tls = await MutualTls.open({ config, clock: systemClock, log: createLogger({ level: "silent" }) });
   const headersOf = createClientCertHeaders();
   const asked = new WeakSet<object>();
   const address = await tls.listen({

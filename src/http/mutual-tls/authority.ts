@@ -42,13 +42,6 @@ export interface CertificateRequest {
   }[];
 }
 
-export interface Authority extends KeyPair {
-  /** Creates a key and a certificate for it. */
-  issue(request: CertificateRequest): Promise<KeyPair>;
-  /** Creates an authority below this one. */
-  issueAuthority(request: CertificateRequest): Promise<Authority>;
-}
-
 type Keys = webcrypto.CryptoKeyPair;
 
 async function generateKeys(): Promise<Keys> {
@@ -78,33 +71,47 @@ async function extensionsOf(request: CertificateRequest, keys: Keys, issuer: Key
   ];
 }
 
-function authorityOf(subject: string, keys: Keys, cert: string): Authority {
-  const certify = async (request: CertificateRequest): Promise<{ keys: Keys; cert: string }> => {
+/** An authority with its key. */
+export class Authority implements KeyPair {
+  readonly key: string;
+  readonly cert: string;
+  /** Its X.500 name. */
+  readonly subject: string;
+  readonly #keys: Keys;
+
+  constructor(subject: string, keys: Keys, cert: string) {
+    this.key = keyPem(keys.privateKey);
+    this.cert = cert;
+    this.subject = subject;
+    this.#keys = keys;
+  }
+
+  /** Creates a key and a certificate for it. */
+  async issue(request: CertificateRequest): Promise<KeyPair> {
+    const made = await this.#certify(request);
+    return { key: keyPem(made.keys.privateKey), cert: made.cert };
+  }
+
+  /** Creates an authority below this one. */
+  async issueAuthority(request: CertificateRequest): Promise<Authority> {
+    const made = await this.#certify({ ...request, authority: request.authority ?? {} });
+    return new Authority(request.subject, made.keys, made.cert);
+  }
+
+  async #certify(request: CertificateRequest): Promise<{ keys: Keys; cert: string }> {
     const own = await generateKeys();
     const made = await X509CertificateGenerator.create({
       subject: request.subject,
-      issuer: subject,
+      issuer: this.subject,
       notBefore: request.notBefore,
       notAfter: request.notAfter,
       signingAlgorithm: ECDSA,
       publicKey: own.publicKey,
-      signingKey: keys.privateKey,
-      extensions: await extensionsOf(request, own, keys),
+      signingKey: this.#keys.privateKey,
+      extensions: await extensionsOf(request, own, this.#keys),
     });
     return { keys: own, cert: `${made.toString("pem")}\n` };
-  };
-  return {
-    key: keyPem(keys.privateKey),
-    cert,
-    issue: async (request) => {
-      const made = await certify(request);
-      return { key: keyPem(made.keys.privateKey), cert: made.cert };
-    },
-    issueAuthority: async (request) => {
-      const made = await certify({ ...request, authority: request.authority ?? {} });
-      return authorityOf(request.subject, made.keys, made.cert);
-    },
-  };
+  }
 }
 
 /** Creates a root authority. */
@@ -118,7 +125,7 @@ export async function createAuthority(request: CertificateRequest): Promise<Auth
     signingAlgorithm: ECDSA,
     extensions: await extensionsOf({ ...request, authority: request.authority ?? {} }, keys, keys),
   });
-  return authorityOf(request.subject, keys, `${made.toString("pem")}\n`);
+  return new Authority(request.subject, keys, `${made.toString("pem")}\n`);
 }
 
 /** Opens an existing authority, also one that another program created. */
@@ -127,5 +134,5 @@ export async function openAuthority(pair: KeyPair): Promise<Authority> {
     await crypto.subtle.importKey("jwk", key.export({ format: "jwk" }), ECDSA, true, [usage]);
   const privateKey = await load(createPrivateKey(pair.key), "sign");
   const publicKey = await load(createPublicKey(pair.key), "verify");
-  return authorityOf(new X509Certificate(pair.cert).subject, { privateKey, publicKey }, pair.cert);
+  return new Authority(new X509Certificate(pair.cert).subject, { privateKey, publicKey }, pair.cert);
 }

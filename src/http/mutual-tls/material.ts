@@ -25,13 +25,6 @@ export interface Material {
   readonly tls: { readonly key: string; readonly cert: string } | undefined;
 }
 
-export interface MaterialStore {
-  current(): Material;
-  /** Shows whether the newest files are refused. The log says why. */
-  readonly readiness: ReadinessCheck;
-  close(): void;
-}
-
 async function readTls({
   keyFile,
   certFile,
@@ -104,68 +97,93 @@ function noteExpiries({ clientCaFile, proxyCaFile, tls }: MaterialFiles, materia
 
 /**
  * Reads and watches the files, so that a renewed mounted secret takes effect within seconds. Unusable files are read
- * again every few seconds until they are usable; meanwhile the previous content stays in use.
- *
- * @param onChange called with new material
- * @throws TrustError if a file is unusable at the start
+ * again every few seconds until they are usable; meanwhile the previous content stays in use. As a check of readiness,
+ * it notes whether the newest files are refused. The log says why.
  */
-export async function openMaterial(
-  files: MaterialFiles,
-  log: Logger,
-  onChange: (material: Material) => void,
-): Promise<MaterialStore> {
-  const { name } = files;
-  const paths = [files.clientCaFile, files.proxyCaFile, files.tls?.keyFile, files.tls?.certFile].filter(
-    (path) => path !== undefined,
-  );
-  let current: Material | undefined;
-  let refused: string | undefined;
+export class MaterialStore implements ReadinessCheck {
+  readonly name: string;
+  readonly #files: MaterialFiles;
+  readonly #log: Logger;
+  #onChange: (material: Material) => void = () => {};
+  #current: Material | undefined;
+  #refused: string | undefined;
+  #unwatch = (): void => {};
 
-  function note(reason: string | undefined): void {
-    refused = reason;
-    metrics.certificateFilesRefused.set({ files: name }, reason === undefined ? 0 : 1);
+  private constructor(files: MaterialFiles, log: Logger) {
+    this.name = files.name;
+    this.#files = files;
+    this.#log = log;
   }
 
-  async function reload(): Promise<boolean> {
+  /** @throws TrustError if a file is unusable */
+  static async open(files: MaterialFiles, log: Logger): Promise<MaterialStore> {
+    const { clientCaFile, proxyCaFile, tls } = files;
+    const paths = [clientCaFile, proxyCaFile, tls?.keyFile, tls?.certFile].filter(
+      (path) => path !== undefined,
+    );
+    const opened = new MaterialStore(files, log);
+    // The state of the files is noted before they are read, so no change is missed.
+    opened.#unwatch = await watchFiles(
+      () => paths,
+      async () => await opened.#reload(),
+    );
     try {
-      current = await readMaterial(files, current);
-      noteExpiries(files, current);
-      onChange(current);
-      note(undefined);
-      log.info("mutual TLS keys, certificates and authorities reloaded");
+      await opened.#read();
+    } catch (error) {
+      opened.close();
+      throw error;
+    }
+    opened.#note(undefined);
+    return opened;
+  }
+
+  current(): Material {
+    return this.#current as Material;
+  }
+
+  /** Sets what is called with new material. */
+  onChange(listener: (material: Material) => void): void {
+    this.#onChange = listener;
+  }
+
+  close(): void {
+    this.#unwatch();
+  }
+
+  // The previous content works.
+  readonly check = async (): Promise<void> => await Promise.resolve();
+
+  /** Without the reason, which names files: anyone may read the public listeners' `/readyz`. */
+  get note(): { readonly refused: true } | undefined {
+    return this.#refused === undefined ? undefined : { refused: true };
+  }
+
+  async #read(): Promise<Material> {
+    const material = await readMaterial(this.#files, this.#current);
+    this.#current = material;
+    noteExpiries(this.#files, material);
+    return material;
+  }
+
+  async #reload(): Promise<boolean> {
+    try {
+      this.#onChange(await this.#read());
+      this.#note(undefined);
+      this.#log.info("mutual TLS keys, certificates and authorities reloaded");
       return true;
     } catch (error) {
       const reason = messageOf(error);
-      if (reason !== refused) {
-        log.error({ err: error }, "new mutual TLS key material is unusable; trying again until it is usable");
+      if (reason !== this.#refused) {
+        const trouble = "new mutual TLS key material is unusable; trying again until it is usable";
+        this.#log.error({ err: error }, trouble);
       }
-      note(reason);
+      this.#note(reason);
       return false;
     }
   }
 
-  // The state of the files is noted before they are read, so no change is missed.
-  const unwatch = await watchFiles(() => paths, reload);
-  try {
-    current = await readMaterial(files);
-    noteExpiries(files, current);
-    note(undefined);
-  } catch (error) {
-    unwatch();
-    throw error;
+  #note(refused: string | undefined): void {
+    this.#refused = refused;
+    metrics.certificateFilesRefused.set({ files: this.name }, refused === undefined ? 0 : 1);
   }
-  const opened = current;
-  return {
-    current: () => current ?? opened,
-    readiness: {
-      name,
-      // The previous content works.
-      check: async () => await Promise.resolve(),
-      get note() {
-        // Without the reason, which names files: anyone may read the public listeners' `/readyz`.
-        return refused === undefined ? undefined : { refused: true };
-      },
-    },
-    close: unwatch,
-  };
 }

@@ -15,7 +15,7 @@ import {
   sendDocument,
 } from "#http/public-document.ts";
 import type { SignetServer } from "#http/types.ts";
-import { type Assets, loadAssets } from "../assets.ts";
+import { Assets } from "../assets.ts";
 import { html, type Html, type Part } from "../html.ts";
 import { type Guide, GUIDE_PATH, guideAddress, type GuidePage, renderGuide } from "./markdown.ts";
 import { createSearch, type Hit, QUERY_MAX } from "./search.ts";
@@ -165,7 +165,7 @@ function searchPage(query: string, hits: readonly Hit[]): Shown {
 
 /** Renders what is requested, and keeps it. Nothing is loaded before the first request. */
 class GuideServer {
-  readonly #assets = loadAssets();
+  readonly #assets = new Assets();
   readonly #guide = onceMade(loadGuide);
   readonly #search = onceMade(async () => createSearch((await this.#guide()).sections));
   readonly #kept = new Map<string, PublicDocument>();

@@ -14,7 +14,7 @@ import type { OperatorSession } from "#tokens/operators/operator-sessions.ts";
 import type { SignedIn } from "#tokens/portal-sessions.ts";
 import { operationOf } from "#tokens/guards/authentication.ts";
 import { type PageOptions, SEE_OTHER } from "../context.ts";
-import { createSessionCookie } from "../cookie.ts";
+import { SessionCookie } from "../cookie.ts";
 import { requireOwnOrigin } from "../forms.ts";
 import { CONSOLE_SCOPE } from "../layout.ts";
 import { changes, registerPages } from "../portal.ts";
@@ -63,7 +63,7 @@ export function createConsoleGuard({
   brands,
   development,
 }: ConsoleOptions): (required: readonly string[]) => onRequestAsyncHookHandler {
-  const cookie = createSessionCookie({ secure: !development, kind: "operator" });
+  const cookie = new SessionCookie({ secure: !development, kind: "operator" });
   return (required) => async (request, reply) => {
     const secret = cookie.read(request);
     const session = await operators.find(secret, request.clientAddress, request.clientCertificate);
@@ -106,7 +106,7 @@ export function createConsoleGuard({
 /** Registers the console below /portal on the operators' listener. */
 export async function registerConsole(server: SignetServer, options: ConsoleOptions): Promise<void> {
   const { operators, development } = options;
-  const cookie = createSessionCookie({ secure: !development, kind: "operator" });
+  const cookie = new SessionCookie({ secure: !development, kind: "operator" });
   server.decorateRequest("operatorSession");
   const sessions: PageOptions["sessions"] = {
     find: async (secret, address) => {

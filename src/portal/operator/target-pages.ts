@@ -16,7 +16,7 @@ import { html, type Html, type Part } from "../html.ts";
 import { CONSOLE_SCOPE, type PageContent } from "../layout.ts";
 import type { PortalServices } from "../page-parts.ts";
 import { badge, facts, moment, typedConfirmation } from "../parts.ts";
-import { fieldErrors, refused } from "../problems.ts";
+import { FieldErrors, refused } from "../problems.ts";
 import { textAgain } from "../typed-again.ts";
 import { refusal, type Visit } from "../visit.ts";
 import type { ConsoleOptions } from "./console-options.ts";
@@ -122,7 +122,7 @@ interface Rejected {
 function actForm(visit: Visit, act: Act, target: Target, rejected: Rejected | undefined): Html {
   const { name, title } = act;
   const mine = rejected?.act === name ? rejected : undefined;
-  const errors = fieldErrors(mine?.error);
+  const errors = new FieldErrors(mine?.error);
   const reason = {
     name: "reason",
     id: `reason-${name}`,
@@ -153,7 +153,7 @@ function targetPage(visit: Visit, target: Target, rejected?: Rejected): PageCont
   const { noun, id, name, state, confirmation, created_at: created } = target;
   const { tenant_id: tenant, principal_id: principal, client_id: client } = target;
   const { held_at: held, revoked_at: revoked } = target;
-  const text = rejected && fieldErrors(rejected.error).notice?.text;
+  const text = rejected && new FieldErrors(rejected.error).notice?.text;
   return {
     title: `${noun.charAt(0).toUpperCase()}${noun.slice(1)} ${confirmation}`,
     place: "/portal/operator/tenants",

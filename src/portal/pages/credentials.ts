@@ -24,7 +24,7 @@ import {
   typedConfirmation,
 } from "../parts.ts";
 import { targetLink } from "../operator/target-pages.ts";
-import { fieldErrors, type FieldErrors, refused } from "../problems.ts";
+import { FieldErrors, refused } from "../problems.ts";
 import type { Visit } from "../visit.ts";
 import { OVERLAPS } from "./endpoint/endpoint-signing.ts";
 import { createdPage, CREDENTIALS as PLACE, registerCreation, WRITING } from "./new-credential.ts";
@@ -45,7 +45,7 @@ function listPage(
   return {
     title: "Credentials",
     place: PLACE,
-    notice: failure === undefined ? undefined : fieldErrors(failure).notice,
+    notice: failure === undefined ? undefined : new FieldErrors(failure).notice,
     actions: html`${visit.can("credentials:revoke") && html`<a class="button danger" href="#leak">Revoke what leaked</a>`}
     ${visit.can("credentials:write") && html`<a class="button primary" href="${PLACE}/new">Create credential</a>`}`,
     body: html`<section>
@@ -63,7 +63,7 @@ function listPage(
           "compact",
         )}
       </section>
-      ${nextPage(PLACE, next)} ${visit.can("credentials:revoke") && leakForm(visit, fieldErrors(failure))}`,
+      ${nextPage(PLACE, next)} ${visit.can("credentials:revoke") && leakForm(visit, new FieldErrors(failure))}`,
   };
 }
 

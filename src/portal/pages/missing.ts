@@ -12,7 +12,7 @@ import { html, type Html } from "../html.ts";
 import type { PageContent } from "../layout.ts";
 import type { PortalServices } from "../page-parts.ts";
 import { facts, formFields, moment } from "../parts.ts";
-import { fieldErrors, type FieldErrors, refused } from "../problems.ts";
+import { FieldErrors, refused } from "../problems.ts";
 import type { Visit } from "../visit.ts";
 import { endpointFact, ENDPOINTS, missingPath } from "./endpoint/endpoint-parts.ts";
 import { NUMBER_ATTRIBUTES, numberMember } from "./endpoint/endpoint-settings.ts";
@@ -105,7 +105,7 @@ async function searchPage(
   error?: SignetError,
 ): Promise<PageContent> {
   const endpoint = await visit.api.endpoints.get(id);
-  const errors = fieldErrors(error);
+  const errors = new FieldErrors(error);
   return {
     title: "Replay missing events",
     place: ENDPOINTS,
@@ -134,7 +134,7 @@ async function countPage(
   }: { readonly values: MissingFields; readonly typed: MissingFields; readonly total: number },
 ): Promise<PageContent> {
   const endpoint = await visit.api.endpoints.get(id);
-  const errors = fieldErrors();
+  const errors = new FieldErrors();
   const { since, until, rate_per_second: rate = "" } = values;
   const hidden = Object.entries({ since, until, rate_per_second: rate });
   return {

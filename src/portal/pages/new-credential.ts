@@ -8,7 +8,7 @@ import { html, type Part } from "../html.ts";
 import type { PageContent } from "../layout.ts";
 import type { PortalServices } from "../page-parts.ts";
 import { formFields } from "../parts.ts";
-import { fieldErrors, refused } from "../problems.ts";
+import { FieldErrors, refused } from "../problems.ts";
 import { textAgain } from "../typed-again.ts";
 import type { Visit } from "../visit.ts";
 
@@ -25,7 +25,7 @@ interface NewFields {
   readonly certificate_thumbprints: string;
 }
 function createPage(visit: Visit, fields: NewFields, error?: SignetError): PageContent {
-  const errors = fieldErrors(error);
+  const errors = new FieldErrors(error);
   const field = (name: keyof NewFields, label: string, help: string, attributes: Part) => ({
     name,
     label,

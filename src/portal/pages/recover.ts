@@ -13,7 +13,7 @@ import { html, type Html, type Part } from "../html.ts";
 import type { PageContent } from "../layout.ts";
 import type { PortalServices } from "../page-parts.ts";
 import { facts, formFields } from "../parts.ts";
-import { fieldErrors, refused } from "../problems.ts";
+import { FieldErrors, refused } from "../problems.ts";
 import type { Visit } from "../visit.ts";
 import { endpointFact, ENDPOINTS, recoverPath } from "./endpoint/endpoint-parts.ts";
 import { allWouldFail, REPLAYS, wouldFailText } from "./replays.ts";
@@ -65,7 +65,7 @@ function choiceForm(id: string, { what, since = "" }: Chosen, error: SignetError
           value: since,
           attributes: html`type="datetime-local" ${invalid && html`aria-invalid="true"`}`,
         },
-        fieldErrors(),
+        new FieldErrors(),
       )}
       <div class="buttons">
         <button>Count deliveries</button>

@@ -13,7 +13,7 @@ import { html } from "../html.ts";
 import type { PageContent } from "../layout.ts";
 import type { PortalServices } from "../page-parts.ts";
 import { facts, formFields } from "../parts.ts";
-import { fieldErrors, refused } from "../problems.ts";
+import { FieldErrors, refused } from "../problems.ts";
 import type { Visit } from "../visit.ts";
 import { DELIVERIES } from "./delivery-parts.ts";
 import { endpointPage } from "./endpoint/endpoint.ts";
@@ -65,7 +65,7 @@ async function eventPage(
   )?.name;
   const chosen = first ?? endpoint.events.find(sendable) ?? TEST_TYPE;
   const { type, data } = fields ?? { type: chosen, data: await exampleOf(visit, chosen) };
-  const errors = fieldErrors(error);
+  const errors = new FieldErrors(error);
   const offered = [...endpoint.events, ...types.map(({ name }) => name)].filter(sendable);
   const names = new Set([TEST_TYPE, ...offered]);
   return {

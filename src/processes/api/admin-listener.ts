@@ -11,13 +11,12 @@ import {
 } from "#http/mutual-tls/client-identification.ts";
 import { createCertificateJudge } from "#http/mutual-tls/certificate-judge.ts";
 import type { ClientCertificate } from "#http/mutual-tls/client-certificate.ts";
-import { type Material, type MaterialStore, openMaterial } from "#http/mutual-tls/material.ts";
-import { closeServer, createTlsServer, tlsContext, type TlsMaterial } from "#http/mutual-tls/tls-listener.ts";
-import { TrustError } from "#http/mutual-tls/trust.ts";
+import type { MaterialStore } from "#http/mutual-tls/material.ts";
+import { closeServer, createTlsServer } from "#http/mutual-tls/tls-listener.ts";
 import type { Logger } from "#observability/logger.ts";
 import type { ReadinessCheck } from "#runtime/readiness.ts";
-import { operatorFiles } from "../certificate-files.ts";
-import { handlerOf } from "../mutual-tls.ts";
+import { openFiles, operatorFiles } from "../certificate-files.ts";
+import { handlerOf, renewTls, tlsMaterial } from "../mutual-tls.ts";
 import { machineTimers } from "#runtime/machine-timers.ts";
 
 export interface AdminListenerOptions {
@@ -28,24 +27,8 @@ export interface AdminListenerOptions {
   readonly isDenied?: ((certificate: ClientCertificate) => boolean) | undefined;
 }
 
-export interface AdminListener {
-  readonly clients: ClientIdentification;
-  /** Of the files, if they are set. */
-  readonly readiness: readonly ReadinessCheck[];
-  listen(admin: SignetServer): Promise<ListenAddress>;
-  /** Finishes the requests in progress, then closes. */
-  close(): Promise<void>;
-}
-
-function tlsMaterial({ tls, clientAnchors }: Material): TlsMaterial | undefined {
-  return tls === undefined ? undefined : { ...tls, ca: clientAnchors.pem };
-}
-
 /** Reads the TLS files; undefined if none is set. @throws ConfigError for unusable files */
-async function openFiles(
-  { config, log }: AdminListenerOptions,
-  onChange: (material: Material) => void,
-): Promise<MaterialStore | undefined> {
+async function openOperatorFiles({ config, log }: AdminListenerOptions): Promise<MaterialStore | undefined> {
   const { adminTlsKeyFile: keyFile, adminTlsCertFile: certFile, adminTlsClientCaFile: clientCaFile } = config;
   if (keyFile === undefined && certFile === undefined && clientCaFile === undefined) {
     return undefined;
@@ -56,42 +39,47 @@ async function openFiles(
       "SIGNET_ADMIN_TLS_KEY_FILE, SIGNET_ADMIN_TLS_CERT_FILE and SIGNET_ADMIN_TLS_CLIENT_CA_FILE must be set together",
     ]);
   }
-  try {
-    return await openMaterial(given, log, onChange);
-  } catch (error) {
-    throw error instanceof TrustError ? new ConfigError([error.message]) : error;
-  }
+  return await openFiles(given, log);
 }
 
-/** Prepares the listener without listening. */
-export async function openAdminListener(options: AdminListenerOptions): Promise<AdminListener> {
-  const { config, clock, isDenied } = options;
-  let server: HttpsServer | undefined;
-  const files = await openFiles(options, (material) => {
-    const renewed = tlsMaterial(material);
-    if (renewed !== undefined) {
-      server?.setSecureContext(tlsContext(renewed));
-    }
-  });
-  const native = files && createCertificateJudge(() => files.current().clientAnchors, clock);
+export class AdminListener {
+  readonly clients: ClientIdentification;
+  /** Of the files, if they are set. */
+  readonly readiness: readonly ReadinessCheck[];
+  readonly #config: Config;
+  readonly #files: MaterialStore | undefined;
+  #server: HttpsServer | undefined;
 
-  return {
+  private constructor({ config, clock, isDenied }: AdminListenerOptions, files: MaterialStore | undefined) {
+    const native = files && createCertificateJudge(() => files.current().clientAnchors, clock);
     // Unlike for tenants in production, a token alone suffices here.
-    clients: createClientIdentification({ native, production: false, isDenied }),
-    readiness: files === undefined ? [] : [files.readiness],
-    listen: async (admin) => {
-      const material = files === undefined ? undefined : tlsMaterial(files.current());
-      if (material !== undefined) {
-        server = createTlsServer(material, handlerOf(admin));
-        return await listenOn(server, config.adminListen);
-      }
-      return await listenServer(admin, config.adminListen);
-    },
-    close: async () => {
-      files?.close();
-      if (server !== undefined) {
-        await closeServer(server, machineTimers);
-      }
-    },
-  };
+    this.clients = createClientIdentification({ native, production: false, isDenied });
+    this.readiness = files === undefined ? [] : [files];
+    this.#config = config;
+    this.#files = files;
+    files?.onChange((material) => renewTls(this.#server, material));
+  }
+
+  /** Prepares the listener without listening. */
+  static async open(options: AdminListenerOptions): Promise<AdminListener> {
+    return new AdminListener(options, await openOperatorFiles(options));
+  }
+
+  async listen(admin: SignetServer): Promise<ListenAddress> {
+    const { adminListen } = this.#config;
+    const material = this.#files && tlsMaterial(this.#files.current());
+    if (material === undefined) {
+      return await listenServer(admin, adminListen);
+    }
+    this.#server = createTlsServer(material, handlerOf(admin));
+    return await listenOn(this.#server, adminListen);
+  }
+
+  /** Finishes the requests in progress, then closes. */
+  async close(): Promise<void> {
+    this.#files?.close();
+    if (this.#server !== undefined) {
+      await closeServer(this.#server, machineTimers);
+    }
+  }
 }

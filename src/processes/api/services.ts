@@ -20,7 +20,7 @@ import { TenantPolicies } from "#http/rate-limits/tenant-policies.ts";
 import { homeSkewJob } from "#observability/clock-skew.ts";
 import type { Logger } from "#observability/logger.ts";
 import type { PortalBrands } from "#portal/brand.ts";
-import { createReceipts, type Receipts } from "#revocation/receipts.ts";
+import { Receipts } from "#revocation/receipts.ts";
 import { machineTimers } from "#runtime/machine-timers.ts";
 import { openWatchedClient, temporalOptions } from "#temporal/client.ts";
 import { reportUnknownSdk } from "#temporal/sdk-patches.ts";
@@ -156,7 +156,7 @@ export async function openServices(options: ApiProcessOptions): Promise<ApiProce
     pepper,
     keyring,
     tenantLimits,
-    receipts: createReceipts({
+    receipts: new Receipts({
       pool: pools.issuer,
       region: config.region,
       clock,

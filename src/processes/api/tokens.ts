@@ -3,7 +3,7 @@ import type { TokenStatusServices } from "#api/routes/token-status.ts";
 import { transaction } from "#database/transaction.ts";
 import { createTokenVerifier, type VerifyToken } from "#tokens/oauth/verify-access-token.ts";
 import { publishRevocation } from "#revocation/publish-revocation.ts";
-import { createStaleReport } from "#revocation/stale-report.ts";
+import { StaleReport } from "#revocation/stale-report.ts";
 import type { RevocableToken } from "#revocation/deny-list.ts";
 import { createTokenAdmission, isAdmitted } from "#tokens/oauth/token-admission.ts";
 import type { ApiProcessServices } from "./services.ts";
@@ -25,7 +25,7 @@ export function createTokens(services: ApiProcessServices): Tokens {
     createTokenVerifier({ issuer, audience: accepted, keys, clock });
   const verifyOwn = verifier([audience]);
   const verify = resources.length === 0 ? verifyOwn : verifier([audience, ...resources]);
-  const report = createStaleReport({ clock, log });
+  const report = new StaleReport({ clock, log });
   return {
     admit: createTokenAdmission(verifyOwn, follower, report),
     isAdmitted: async (identity) => await isAdmitted(follower, identity, report),

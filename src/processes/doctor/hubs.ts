@@ -8,7 +8,7 @@ import { rootOf } from "#revocation/nonce-tree.ts";
 import { type CheckCode, createCodeCheck, leaseStatement, NONCE_BYTES } from "#revocation/proof.ts";
 import { afterLoopTime } from "#runtime/loop-time.ts";
 import { failureOf, messageOf } from "#runtime/thrown.ts";
-import { openHubMaterial } from "../hub-tls.ts";
+import { hubTls, openHubFiles } from "../certificate-files.ts";
 import type { Finding } from "./checks.ts";
 import { examineFiles } from "./files.ts";
 import { machineTimers } from "#runtime/machine-timers.ts";
@@ -120,13 +120,13 @@ export async function examineHubs(
   config: Config & { readonly hubs: readonly string[] },
   log: Logger,
 ): Promise<Finding[]> {
-  const material = await openHubMaterial(config, log);
+  const files = await openHubFiles(config, log);
   try {
-    const open = createHubOpener(() => material.current());
+    const open = createHubOpener(() => hubTls(config, files));
     const checkCode = createCodeCheck(config.leaseKeys ?? []);
     const hubs = config.hubs.map(async (hub) => await examineHub(hub, { open, checkCode }));
     return [...(await Promise.all(hubs)), ...(await examineFiles(config))];
   } finally {
-    material.close();
+    files?.close();
   }
 }

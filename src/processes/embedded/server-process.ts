@@ -1,5 +1,5 @@
 /** Servers beside this process: each in its own session, so that Ctrl-C reaches this process first, which stops them. */
-import { spawn } from "node:child_process";
+import { type ChildProcess, spawn } from "node:child_process";
 import { mkdirSync, openSync, closeSync, readFileSync, statSync, truncateSync } from "node:fs";
 import { dirname } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
@@ -29,14 +29,41 @@ export interface ServerCommand {
   readonly exitSignal?: NodeJS.Signals;
 }
 
-export interface ServerProcess {
+export class ServerProcess {
   readonly pid: number;
+  readonly #child: ChildProcess;
+  #how: string | undefined;
+  #stopping = false;
+
+  /** @param child has just been spawned */
+  constructor(child: ChildProcess) {
+    this.pid = child.pid ?? 0;
+    this.#child = child;
+    child.once("exit", (code, signal) => (this.#how = signal === null ? `exit code ${code}` : signal));
+  }
+
   /** How it ended, for a message; `undefined` while it runs. */
-  ended(): string | undefined;
-  /** Called once if it ends without {@link ServerProcess.stop}. */
-  onCrash(listener: (how: string) => void): void;
+  ended(): string | undefined {
+    return this.#how;
+  }
+
+  /** Called once if it ends without {@link stop}. */
+  onCrash(listener: (how: string) => void): void {
+    this.#child.once("exit", () => {
+      if (!this.#stopping) {
+        listener(this.#how ?? "");
+      }
+    });
+  }
+
   /** Ends it. Resolves when it is gone. */
-  stop(steps: readonly StopStep[]): Promise<void>;
+  async stop(steps: readonly StopStep[]): Promise<void> {
+    this.#stopping = true;
+    // After its end, another process may get its pid.
+    if (this.#how === undefined) {
+      await stopProcess(this.pid, steps);
+    }
+  }
 }
 
 /** The end of a log file, for an error message. */
@@ -107,37 +134,18 @@ export async function startServer(server: ServerCommand): Promise<ServerProcess>
     }),
   );
   closeSync(log);
-  let how: string | undefined;
-  let stopping = false;
-  child.once("exit", (code, signal) => (how = signal === null ? `exit code ${code}` : signal));
-  const pid = await new Promise<number>((resolve, reject) => {
+  const started = new ServerProcess(child);
+  await new Promise<void>((resolve, reject) => {
     child.once("error", (error) => reject(startUpError(`${server.command}: ${error.message}`, error)));
-    child.once("spawn", () => resolve(child.pid ?? 0));
+    child.once("spawn", () => resolve());
   });
   // The servers must not keep this process alive.
   child.unref();
   child.once(
     "exit",
-    signalAtExit(pid, server.exitSignal ?? "SIGINT", () => how !== undefined),
+    signalAtExit(started.pid, server.exitSignal ?? "SIGINT", () => started.ended() !== undefined),
   );
-  return {
-    pid,
-    ended: () => how,
-    onCrash: (listener) => {
-      child.once("exit", () => {
-        if (!stopping) {
-          listener(how ?? "");
-        }
-      });
-    },
-    stop: async (steps) => {
-      stopping = true;
-      // After its end, another process may get its pid.
-      if (how === undefined) {
-        await stopProcess(pid, steps);
-      }
-    },
-  };
+  return started;
 }
 
 /** A signal, and the time for it to take effect. */

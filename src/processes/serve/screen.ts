@@ -18,13 +18,15 @@ export interface Step {
   readonly done: (text: string) => void;
 }
 
+type Rows = readonly (readonly [label: string, value: string])[];
+
 export interface StartScreen {
   /** Begins a step. */
   readonly step: (name: string) => Step;
   /** Prints a line that stays. */
   readonly say: (line: string) => void;
   /** Prints labelled lines in a box. */
-  readonly box: (before: string, rows: readonly (readonly [label: string, value: string])[]) => void;
+  readonly box: (before: string, rows: Rows) => void;
   /** Ends the steps in progress: their lines stay as they are. */
   readonly end: () => void;
 }
@@ -49,7 +51,8 @@ function named(name: string, text: string): string {
 }
 
 /** Prints each result, what a step does next, and how far a long step is every 30 seconds. */
-function plainScreen({ write, monotonicMs }: ScreenOptions): Omit<StartScreen, "box"> {
+function plainScreen(options: ScreenOptions): StartScreen {
+  const { write, monotonicMs } = options;
   return {
     step: (name) => {
       let saidMs = -Infinity;
@@ -68,12 +71,14 @@ function plainScreen({ write, monotonicMs }: ScreenOptions): Omit<StartScreen, "
       };
     },
     say: (line) => write(`${line}\n`),
+    box: (before, rows) => write(boxOf(before, rows, options.columns())),
     end: () => undefined,
   };
 }
 
 /** Redraws the lines of all steps in progress, below the lines that stay. */
-function liveScreen({ write, columns, paint, monotonicMs }: ScreenOptions): Omit<StartScreen, "box"> {
+function liveScreen(options: ScreenOptions): StartScreen {
+  const { write, columns, paint, monotonicMs } = options;
   const live = new Set<LiveStep>();
   let drawn = 0;
   let timer: NodeJS.Timeout | undefined;
@@ -112,6 +117,7 @@ function liveScreen({ write, columns, paint, monotonicMs }: ScreenOptions): Omit
       };
     },
     say: (line) => draw(`${line}\n`),
+    box: (before, rows) => draw(boxOf(before, rows, columns())),
     end: () => {
       if (live.size > 0) {
         draw();
@@ -134,17 +140,14 @@ function framed(rows: readonly string[], columns: number): string[] {
   return [`╭${rule}╮`, ...rows.map((row) => `│ ${row}${" ".repeat(inner - widthOf(row))} │`), `╰${rule}╯`];
 }
 
+/** Returns labelled lines, in a frame if there is a terminal, of so many columns. */
+function boxOf(before: string, rows: Rows, columns: number | undefined): string {
+  const width = Math.max(...rows.map(([label]) => label.length));
+  const lines = rows.map(([label, value]) => `${label.padEnd(width)}  ${value}`);
+  return `${[before, ...(columns === undefined ? lines : framed(lines, columns))].join("\n")}\n`;
+}
+
 /** Creates the screen for the output: a terminal, or a file or pipe. */
 export function createScreen(options: ScreenOptions): StartScreen {
-  const screen = options.columns() === undefined ? plainScreen(options) : liveScreen(options);
-  return {
-    ...screen,
-    box: (before, rows) => {
-      const width = Math.max(...rows.map(([label]) => label.length));
-      const lines = rows.map(([label, value]) => `${label.padEnd(width)}  ${value}`);
-      const columns = options.columns();
-      const shown = columns === undefined ? lines : framed(lines, columns);
-      screen.say([before, ...shown].join("\n"));
-    },
-  };
+  return options.columns() === undefined ? plainScreen(options) : liveScreen(options);
 }

@@ -61,7 +61,7 @@ export async function isAdmitted(
 export function createTokenAdmission(
   verify: VerifyToken,
   knowledge: RevocationKnowledge,
-  report: StaleReport,
+  report: Pick<StaleReport, "refused" | "admitted">,
 ): VerifyToken {
   async function admitAfter(verifying: Identity | Promise<Identity>, token: string): Promise<Identity> {
     const identity = await verifying;

@@ -5,7 +5,7 @@ import "#database/pool.ts";
 import { machineTimers, systemClock } from "#runtime/machine-timers.ts";
 import { createLogger } from "#observability/logger.ts";
 import { Hub } from "#revocation/hub.ts";
-import { listenForFollowers } from "#revocation/hub-socket.ts";
+import { HubListener } from "#revocation/hub-socket.ts";
 import { hubSubscription } from "#processes/hub.ts";
 import { Primary } from "#revocation/primary.ts";
 import { serve } from "./rpc.ts";
@@ -41,7 +41,7 @@ async function start({ url, region, port }: HubPlan): Promise<number> {
   hub = new Hub({ upstream: primary, leaseMs: LEASE_MS, timers: machineTimers, log });
   await primary.start();
   hub.start();
-  const listener = await listenForFollowers({
+  const listener = new HubListener({
     timers: machineTimers,
     clock: systemClock,
     hub,
@@ -49,7 +49,8 @@ async function start({ url, region, port }: HubPlan): Promise<number> {
     tls: undefined,
     log,
   });
-  return listener.address.port;
+  const { port: bound } = await listener.listen();
+  return bound;
 }
 
 serve({

@@ -3,7 +3,7 @@ import { connect } from "node:tls";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { certificatesOf } from "#http/mutual-tls/trust.ts";
 import { createLogger } from "#observability/logger.ts";
-import { type HubListener, listenForFollowers } from "#revocation/hub-socket.ts";
+import { HubListener } from "#revocation/hub-socket.ts";
 import { useTestApi } from "#test/support/api.ts";
 import { certificateFiles, clientPair, newRoot, serverPair } from "#test/support/certificates.ts";
 import { useTestEdge } from "#test/support/edge.ts";
@@ -17,7 +17,7 @@ const root = await newRoot();
 const client = await clientPair(root);
 const PAIRS = {
   ECDSA: await serverPair(root),
-  RSA: await issueWith({ ...root, subject: "CN=Test CA" }, { key: "RSA-2048", subject: "CN=server" }),
+  RSA: await issueWith(root, { key: "RSA-2048", subject: "CN=server" }),
 };
 const files = certificateFiles();
 afterAll(() => files.remove());
@@ -86,6 +86,7 @@ describe.each(["ECDSA", "RSA"] as const)("with a certificate of %s", (kind) => {
   const edge = useTestEdge(api, { environment: () => native });
   let hub: OpenHub;
   let listener: HubListener;
+  let hubPort: number;
   beforeAll(async () => {
     hub = await openHub(api.database, log);
     const listen = { host: HOST, port: 0 };
@@ -95,7 +96,7 @@ describe.each(["ECDSA", "RSA"] as const)("with a certificate of %s", (kind) => {
       names: ["DNS:edge.test"],
       relays: [],
     };
-    listener = await listenForFollowers({
+    listener = new HubListener({
       timers: machineTimers,
       clock: systemClock,
       hub: hub.hub,
@@ -103,6 +104,7 @@ describe.each(["ECDSA", "RSA"] as const)("with a certificate of %s", (kind) => {
       tls,
       log,
     });
+    ({ port: hubPort } = await listener.listen());
   });
   afterAll(async () => {
     await listener.close();
@@ -113,7 +115,7 @@ describe.each(["ECDSA", "RSA"] as const)("with a certificate of %s", (kind) => {
     ["the api", () => api.edgePort],
     ["the edge", () => edge.port],
     ["the operators' API", () => api.adminPort],
-    ["a hub", () => listener.address.port],
+    ["a hub", () => hubPort],
   ])("%s accepts two suites of TLS 1.2", async (_name, port) => {
     expect(await acceptedSuites(port())).toEqual([
       `ECDHE-${kind}-AES128-GCM-SHA256`,

@@ -93,21 +93,18 @@ describe("the token endpoint answers 401 CLIENT_CERT_REQUIRED as an OAuth error"
     ],
     [
       "to a certificate with a weak key",
-      async () => ({ pair: await issueWith({ ...root, subject: "CN=Test CA" }, { key: "RSA-1024" }) }),
+      async () => ({ pair: await issueWith(root, { key: "RSA-1024" }) }),
       "too weak",
     ],
     [
       "to a certificate signed with SHA-1",
-      async () => ({ pair: await issueWith({ ...root, subject: "CN=Test CA" }, { hash: "SHA-1" }) }),
+      async () => ({ pair: await issueWith(root, { hash: "SHA-1" }) }),
       "too weak",
     ],
     [
       "to a certificate of an intermediate that is signed with SHA-1",
       async () => {
-        const weak = await issueWith(
-          { ...root, subject: "CN=Test CA" },
-          { hash: "SHA-1", subject: "CN=Weak", authority: true },
-        );
+        const weak = await issueWith(root, { hash: "SHA-1", subject: "CN=Weak", authority: true });
         const leaf = await issueWith({ ...weak, subject: "CN=Weak" }, {});
         return { pair: { key: leaf.key, cert: leaf.cert + weak.cert } };
       },
@@ -137,7 +134,7 @@ describe("the token endpoint answers 401 CLIENT_CERT_REQUIRED as an OAuth error"
 test.each(["RSA-2048", "P-256", "P-384", "P-521", "Ed25519"] as const)(
   "a key of %s is accepted",
   async (key) => {
-    const pair = await issueWith({ ...root, subject: "CN=Test CA" }, { key });
+    const pair = await issueWith(root, { key });
     const client = await provision(api, { environment: "development" });
     expect(await tokenOver(client, { pair })).toMatchObject({ status: 200 });
   },

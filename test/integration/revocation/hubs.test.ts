@@ -11,8 +11,8 @@ import type { HubFollower } from "#revocation/hub-follower.ts";
 import type { Hub } from "#revocation/hub.ts";
 import { HUB_PROTOCOL, type OpenHubConnection } from "#revocation/hub-messages.ts";
 import { type HubProcess, startHub } from "#processes/hub.ts";
-import { type HubMaterial, openHubMaterial } from "#processes/hub-tls.ts";
-import { createHubOpener } from "#revocation/hub-socket.ts";
+import { hubTls, openHubFiles } from "#processes/certificate-files.ts";
+import { createHubOpener, type HubTls } from "#revocation/hub-socket.ts";
 import { createLogger } from "#observability/logger.ts";
 import { useTestApi } from "#test/support/api.ts";
 import { thumbprint, type HubSettings, writeHubCertificates } from "#test/support/certificates.ts";
@@ -206,12 +206,10 @@ describe("processes", () => {
     ["a short nonce", { type: "nonce", nonce: "A".repeat(42) }],
     ["more than 4 KiB", { type: "lines", after: 0, more: "!".repeat(4_096) }],
   ])("%s ends the connection of an edge, and of no other", async (_what, message) => {
-    const material = await openHubMaterial(
-      config({ SIGNET_DATABASE_URL: api.database.url, ...certificates.edge }),
-      log,
-    );
+    const own = config({ SIGNET_DATABASE_URL: api.database.url, ...certificates.edge });
+    const opened = await openHubFiles(own, log);
     const url = `wss://127.0.0.1:${home.address.port}`;
-    const opener = createHubOpener(() => material.current());
+    const opener = createHubOpener(() => hubTls(own, opened));
     const states = { hostile: "open", other: "open" };
     const connect = async (name: keyof typeof states) =>
       await opener(url, { onMessage: () => undefined, onClose: () => void (states[name] = "closed") });
@@ -220,7 +218,7 @@ describe("processes", () => {
     await eventually(() => states.hostile === "closed", "the end of the connection");
     expect(states.other).toBe("open");
     other.close();
-    material.close();
+    opened?.close();
   });
 });
 
@@ -228,7 +226,7 @@ describe("a revoked certificate", () => {
   const directory = mkdtempSync(join(tmpdir(), "signet-revoked-hubs-"));
   afterAll(() => rmSync(directory, { recursive: true }));
   let certificates: HubSettings;
-  let material: HubMaterial;
+  let tls: HubTls | undefined;
 
   const hubConfig = (): Config =>
     loadConfig(
@@ -247,7 +245,7 @@ describe("a revoked certificate", () => {
   };
   const follow = async ({ address }: HubProcess): Promise<HubFollower> => {
     const following = follower({
-      open: createHubOpener(() => material.current()),
+      open: createHubOpener(() => tls),
       hub: `wss://127.0.0.1:${address.port}`,
     });
     onTestFinished(async () => await following.stop());
@@ -269,8 +267,9 @@ describe("a revoked certificate", () => {
       { SIGNET_ENV: "development", SIGNET_DATABASE_URL: api.database.url, ...certificates.edge },
       "hub",
     );
-    material = await openHubMaterial(config, log);
-    onTestFinished(() => material.close());
+    const opened = await openHubFiles(config, log);
+    onTestFinished(() => opened?.close());
+    tls = hubTls(config, opened);
   });
 
   test("of an edge is refused by a hub, also by one that starts later", async () => {

@@ -1,7 +1,7 @@
 /** The route table's file while it runs. */
 import { randomBytes } from "node:crypto";
 import { afterAll, expect, onTestFinished, test } from "vitest";
-import { openRouteFile } from "#edge/route-file.ts";
+import { RouteFile } from "#edge/route-file.ts";
 import { createLogger } from "#observability/logger.ts";
 import { metrics } from "#observability/metrics.ts";
 import { certificateFiles } from "#test/support/certificates.ts";
@@ -24,7 +24,7 @@ test("a table that waits for one of its files is in use once the file is there",
   const lines: string[] = [];
   const log = createLogger({ level: "info", destination: { write: (line) => void lines.push(line) } });
   const environment = () => undefined;
-  const opened = await openRouteFile({ path, environment, checksOnly: false, log }, async () => {
+  const opened = await RouteFile.open({ path, environment, checksOnly: false, log }, async () => {
     await Promise.resolve();
   });
   onTestFinished(() => opened.close());

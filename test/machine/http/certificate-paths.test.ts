@@ -9,10 +9,10 @@ import { machineTimers, systemClock } from "#runtime/machine-timers.ts";
 import { createServer as createHttpServer } from "#http/server.ts";
 import { certificatesOf } from "#http/mutual-tls/trust.ts";
 import { createLogger } from "#observability/logger.ts";
-import { openAdminListener } from "#processes/api/admin-listener.ts";
+import { AdminListener } from "#processes/api/admin-listener.ts";
 import { Hub } from "#revocation/hub.ts";
 import type { Upstream } from "#revocation/hub-questions.ts";
-import { createHubOpener, type HubTls, listenForFollowers } from "#revocation/hub-socket.ts";
+import { createHubOpener, type HubTls, HubListener } from "#revocation/hub-socket.ts";
 import { CHAINS } from "#test/support/certificate-chains.ts";
 import {
   certificateFiles,
@@ -78,7 +78,7 @@ async function openOperators(): Promise<{ port: number; close: () => Promise<voi
     },
     "service",
   );
-  const listener = await openAdminListener({ config, clock: systemClock, log });
+  const listener = await AdminListener.open({ config, clock: systemClock, log });
   const { clients } = listener;
   const parts = {
     baseUrl: "http://service.example",
@@ -108,7 +108,7 @@ async function openHub(): Promise<{ open: (chain: Chain) => Promise<string>; clo
   const hub = new Hub({ upstream: {} as Upstream, leaseMs: 240, timers: machineTimers, log });
   const listen = { host: "127.0.0.1", port: 0 };
   const tls: HubTls = { ...server, anchors: authorities(anchors), names: NAMES, relays: [] };
-  const listener = await listenForFollowers({
+  const listener = new HubListener({
     timers: machineTimers,
     clock: systemClock,
     hub,
@@ -116,7 +116,8 @@ async function openHub(): Promise<{ open: (chain: Chain) => Promise<string>; clo
     tls,
     log,
   });
-  const url = `wss://127.0.0.1:${listener.address.port}`;
+  const { port } = await listener.listen();
+  const url = `wss://127.0.0.1:${port}`;
   const names = ["IP Address:127.0.0.1"];
   return {
     open: async (chain) => {

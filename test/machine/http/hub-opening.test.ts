@@ -6,7 +6,7 @@ import { createLogger } from "#observability/logger.ts";
 import { Hub } from "#revocation/hub.ts";
 import type { HubConnection } from "#revocation/hub-messages.ts";
 import type { Upstream } from "#revocation/hub-questions.ts";
-import { createHubOpener, listenForFollowers } from "#revocation/hub-socket.ts";
+import { createHubOpener, HubListener } from "#revocation/hub-socket.ts";
 import { newRoot, serverPair, today } from "#test/support/certificates.ts";
 import { eventually } from "#test/support/eventually.ts";
 import { machineTimers, systemClock } from "#runtime/machine-timers.ts";
@@ -62,7 +62,7 @@ test("a hub at its limit for one certificate ends a connection that is silent, a
     timers: { ...machineTimers, monotonic: () => nowMs },
     log,
   });
-  const listener = await listenForFollowers({
+  const listener = new HubListener({
     timers: machineTimers,
     clock: systemClock,
     hub,
@@ -70,10 +70,11 @@ test("a hub at its limit for one certificate ends a connection that is silent, a
     tls: own,
     log,
   });
+  const { port } = await listener.listen();
   onTestFinished(async () => await listener.close());
   const closed: number[] = [];
   const open = async (index: number): Promise<HubConnection> =>
-    await createHubOpener(() => own)(`wss://127.0.0.1:${listener.address.port}`, {
+    await createHubOpener(() => own)(`wss://127.0.0.1:${port}`, {
       onMessage: () => undefined,
       onClose: () => closed.push(index),
     });

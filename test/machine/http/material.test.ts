@@ -4,7 +4,7 @@ import { createServer } from "node:https";
 import type { AddressInfo } from "node:net";
 import type { TLSSocket } from "node:tls";
 import { afterAll, describe, expect, onTestFinished, test } from "vitest";
-import { type Material, openMaterial } from "#http/mutual-tls/material.ts";
+import { type Material, MaterialStore } from "#http/mutual-tls/material.ts";
 import { readTrustAnchors } from "#http/mutual-tls/trust.ts";
 import { createLogger } from "#observability/logger.ts";
 import { metrics } from "#observability/metrics.ts";
@@ -28,7 +28,7 @@ test("an encrypted private key is named as such", async () => {
     clientCaFile: files.write("ca.crt", root.cert),
     tls,
   };
-  await expect(openMaterial(options, createLogger({ level: "silent" }), () => undefined)).rejects.toThrow(
+  await expect(MaterialStore.open(options, createLogger({ level: "silent" }))).rejects.toThrow(
     `${keyFile} is encrypted, and Signet asks for no passphrase`,
   );
 });
@@ -44,24 +44,24 @@ test("unusable files are read again until they are usable, and meanwhile the pro
   const lines: string[] = [];
   const log = createLogger({ level: "info", destination: { write: (line) => void lines.push(line) } });
   const changes: Material[] = [];
-  const opened = await openMaterial(
+  const opened = await MaterialStore.open(
     { name: "certificates", development: false, clientCaFile, tls },
     log,
-    (material) => void changes.push(material),
   );
+  opened.onChange((material) => void changes.push(material));
   onTestFinished(() => opened.close());
   const before = opened.current();
   const refused = async () => (await metrics.certificateFilesRefused.get()).values[0];
-  expect(opened.readiness.note).toBeUndefined();
+  expect(opened.note).toBeUndefined();
   files.write("kept.key", renewed.key);
-  await eventually(() => opened.readiness.note !== undefined, "the refusal");
-  expect(opened.readiness.note).toEqual({ refused: true });
+  await eventually(() => opened.note !== undefined, "the refusal");
+  expect(opened.note).toEqual({ refused: true });
   expect(await refused()).toMatchObject({ labels: { files: "certificates" }, value: 1 });
   expect(opened.current()).toBe(before);
-  await expect(opened.readiness.check()).resolves.toBeUndefined();
+  await expect(opened.check()).resolves.toBeUndefined();
   files.write("kept.crt", renewed.cert);
   await eventually(() => opened.current() !== before, "the renewed certificate");
-  expect(opened.readiness.note).toBeUndefined();
+  expect(opened.note).toBeUndefined();
   expect(await refused()).toMatchObject({ value: 0 });
   const said = lines.filter((line) => line.includes("unusable"));
   expect(said).toEqual([expect.stringContaining(`${tls.keyFile} is not the key of ${tls.certFile}`)]);
@@ -123,10 +123,9 @@ test("TLS presents the certificates that are read from a file, also glued ones",
     certFile: files.write("server.crt", `${cert.trimEnd()}${below.cert}`),
   };
   const clientCaFile = files.write("ca.crt", first.cert);
-  const opened = await openMaterial(
+  const opened = await MaterialStore.open(
     { name: "certificates", development: false, clientCaFile, tls },
     createLogger({ level: "silent" }),
-    () => undefined,
   );
   onTestFinished(() => opened.close());
   const listener = createServer(opened.current().tls ?? {}, (_request, response) => response.end("{}"));

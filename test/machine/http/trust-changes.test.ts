@@ -5,7 +5,7 @@ import { certificatesOf } from "#http/mutual-tls/trust.ts";
 import { createLogger } from "#observability/logger.ts";
 import { Hub } from "#revocation/hub.ts";
 import type { Upstream } from "#revocation/hub-questions.ts";
-import { createHubOpener, type HubTls, listenForFollowers } from "#revocation/hub-socket.ts";
+import { createHubOpener, type HubTls, HubListener } from "#revocation/hub-socket.ts";
 import {
   certificateFiles,
   clientPair,
@@ -90,7 +90,7 @@ async function openPair() {
   const tls = { hub: { ...hubPair, ...trusting(first) }, edge: { ...edgePair, ...trusting(first) } };
   const hub = new Hub({ upstream: {} as Upstream, leaseMs: 240, timers: machineTimers, log });
   const accepting = vi.spyOn(hub, "accept");
-  const listener = await listenForFollowers({
+  const listener = new HubListener({
     timers: machineTimers,
     clock: systemClock,
     hub,
@@ -98,9 +98,10 @@ async function openPair() {
     tls: tls.hub,
     log,
   });
+  const { port } = await listener.listen();
   onTestFinished(async () => await listener.close());
   const seen = { state: "open", messages: 0 };
-  const opened = await createHubOpener(() => tls.edge)(`wss://127.0.0.1:${listener.address.port}`, {
+  const opened = await createHubOpener(() => tls.edge)(`wss://127.0.0.1:${port}`, {
     onMessage: () => {
       seen.messages += 1;
     },

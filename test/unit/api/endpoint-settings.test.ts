@@ -19,7 +19,7 @@ import { ENDPOINT_SETTINGS } from "#domain/endpoint-settings.ts";
 import { RawJson } from "#http/strict-json.ts";
 import { EndpointForm } from "#portal/pages/endpoint/endpoint-form.ts";
 import { settingsFields } from "#portal/pages/endpoint/endpoint-settings.ts";
-import { fieldErrors } from "#portal/problems.ts";
+import { FieldErrors } from "#portal/problems.ts";
 import { html } from "#portal/html.ts";
 
 const WIRE_NAMES = ENDPOINT_SETTINGS.map(({ wire }) => wire);
@@ -86,7 +86,7 @@ describe("every setting of the table", () => {
 
   test("is a field of the portal's form", () => {
     expect(Object.keys(EndpointForm.properties)).toEqual(expect.arrayContaining(WIRE_NAMES));
-    const errors = fieldErrors(undefined);
+    const errors = new FieldErrors(undefined);
     const { text } = html`${settingsFields({}, errors, true)} ${settingsFields({}, errors, false)}`;
     for (const { wire } of ENDPOINT_SETTINGS.filter((setting) => "field" in setting)) {
       expect(text).toContain(`name="${wire}"`);

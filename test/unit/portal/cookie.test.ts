@@ -2,9 +2,9 @@
 import type { FastifyRequest } from "fastify";
 import { expect, test } from "vitest";
 import { elementsOf } from "#http/list-header.ts";
-import { createSessionCookie } from "#portal/cookie.ts";
+import { SessionCookie } from "#portal/cookie.ts";
 
-const cookies = createSessionCookie({ secure: true });
+const cookies = new SessionCookie({ secure: true });
 const read = (cookie: string): string | undefined =>
   cookies.read({ headers: { cookie } } as unknown as FastifyRequest);
 

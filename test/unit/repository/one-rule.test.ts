@@ -33,18 +33,6 @@ const RULES = [
   ["another verb for a wire form", /\bfunction (?:present|wire)[A-Z]/, ["src/http/present.ts"]],
 ] as const;
 
-/**
- * Interfaces that one factory implements, by layer. CONTRIBUTING.md wants a class there, or a function if there is one
- * method. They are left from before: add none.
- */
-const SINGLE_IMPLEMENTATIONS = {
-  edge: 1,
-  http: 2,
-  portal: 3,
-  processes: 7,
-  revocation: 3,
-};
-
 /** Returns the texts of src by file, sorted. */
 async function readTexts(): Promise<(readonly [file: string, text: string])[]> {
   const names = await readdir(join(ROOT, "src"), { recursive: true });
@@ -101,16 +89,11 @@ it("every HTTP server ends connections on which no request begins", async () => 
 it("an interface has two implementations: state means a class, no state a function", async () => {
   const texts = (await readTexts()).filter(([file]) => !file.startsWith("src/lib/"));
   const single = texts.flatMap(([file, text]) =>
-    serviceInterfaces(text)
-      .filter((name) => {
-        const own = implementationsIn(text, name);
-        return own === 1 && texts.every(([other, said]) => other === file || !implementationsIn(said, name));
-      })
-      .map((name) => ({ name, layer: file.split("/")[1] ?? "" })),
+    serviceInterfaces(text).filter(
+      (name) =>
+        implementationsIn(text, name) === 1 &&
+        texts.every(([other, said]) => other === file || !implementationsIn(said, name)),
+    ),
   );
-  const byLayer = Object.entries(Object.groupBy(single, ({ layer }) => layer));
-  const names = JSON.stringify(single.map(({ name }) => name));
-  expect(Object.fromEntries(byLayer.map(([layer, of]) => [layer, of?.length])), names).toEqual(
-    SINGLE_IMPLEMENTATIONS,
-  );
+  expect(single).toEqual([]);
 });

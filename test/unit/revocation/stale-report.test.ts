@@ -1,13 +1,13 @@
 import { expect, test } from "vitest";
 import { createLogger } from "#observability/logger.ts";
 import { metrics } from "#observability/metrics.ts";
-import { createStaleReport } from "#revocation/stale-report.ts";
+import { StaleReport } from "#revocation/stale-report.ts";
 
 test("any number of rejected requests logs one line at the beginning and one at the end", async () => {
   const lines: string[] = [];
   const log = createLogger({ level: "trace", destination: { write: (line) => void lines.push(line) } });
   let nowMs = 1_000;
-  const report = createStaleReport({ clock: { now: () => nowMs }, log });
+  const report = new StaleReport({ clock: { now: () => nowMs }, log });
   const counted = async (): Promise<number> => (await metrics.revocationStale.get()).values[0]?.value ?? 0;
   const before = await counted();
   report.admitted();

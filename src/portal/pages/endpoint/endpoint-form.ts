@@ -7,7 +7,7 @@ import { Form, Line } from "#portal/forms.ts";
 import { html, type Part } from "#portal/html.ts";
 import type { PageContent } from "#portal/layout.ts";
 import { formFields } from "#portal/parts.ts";
-import { fieldErrors, type FieldErrors, refused } from "#portal/problems.ts";
+import { FieldErrors, refused } from "#portal/problems.ts";
 import { addressAgain, textAgain } from "#portal/typed-again.ts";
 import type { Visit } from "#portal/visit.ts";
 import {
@@ -197,7 +197,7 @@ export async function endpointFormPage(
   form: { readonly id?: string; readonly values: EndpointFields; readonly error?: SignetError },
 ): Promise<PageContent> {
   const { title, note, button, action, back } = form.id === undefined ? ADD : edit(form.id);
-  const errors = fieldErrors(form.error);
+  const errors = new FieldErrors(form.error);
   const values = form.error === undefined ? form.values : typedAgain(form.values);
   const [types, authentication] = await Promise.all([
     offeredTypes(visit),

@@ -12,7 +12,7 @@ import { html, type Part } from "#portal/html.ts";
 import type { PageContent } from "#portal/layout.ts";
 import type { PortalServices } from "#portal/page-parts.ts";
 import { facts, formFields, textBlock } from "#portal/parts.ts";
-import { fieldErrors, refused } from "#portal/problems.ts";
+import { FieldErrors, refused } from "#portal/problems.ts";
 import { isPrivateKey, publicKeyAgain } from "#portal/typed-again.ts";
 import type { Visit } from "#portal/visit.ts";
 import { ENDPOINTS } from "./endpoint-parts.ts";
@@ -105,7 +105,7 @@ function signingBody({ signing, rotation_days: days, recipient }: SigningFields)
 }
 
 function signingPage(visit: Visit, id: string, values: SigningFields, error?: SignetError): PageContent {
-  const errors = fieldErrors(error);
+  const errors = new FieldErrors(error);
   return {
     title: "Signatures and rotation",
     place: ENDPOINTS,
