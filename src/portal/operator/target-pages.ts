@@ -7,6 +7,7 @@ import type { InProcessCall } from "#api/in-process.ts";
 import { CredentialParams } from "#api/schemas/credentials.ts";
 import { REASON_MAX } from "#api/schemas/revocations.ts";
 import { type SignetError, validationFailed } from "#domain/errors.ts";
+import type { SHOWN_STATES } from "#domain/shown-states.ts";
 import { IdParams } from "#http/common.ts";
 import type { SignetServer } from "#http/types.ts";
 import { SEE_OTHER } from "../context.ts";
@@ -15,7 +16,7 @@ import { Form, Line } from "../forms.ts";
 import { html, type Html, type Part } from "../html.ts";
 import { CONSOLE_SCOPE, type PageContent } from "../layout.ts";
 import type { PortalServices } from "../page-parts.ts";
-import { badge, facts, moment, typedConfirmation } from "../parts.ts";
+import { facts, moment, stateBadge, typedConfirmation } from "../parts.ts";
 import { FieldErrors, refused } from "../problems.ts";
 import { textAgain } from "../typed-again.ts";
 import { refusal, type Visit } from "../visit.ts";
@@ -32,7 +33,7 @@ const TEXT_MAX = 2_048;
 interface TargetAnswer {
   readonly id: string;
   readonly name: string | null;
-  readonly state: string;
+  readonly state: keyof typeof SHOWN_STATES;
   readonly created_at: string;
   readonly tenant_id?: string;
   readonly principal_id?: string;
@@ -161,7 +162,7 @@ function targetPage(visit: Visit, target: Target, rejected?: Rejected): PageCont
     body: html`${facts([
       ["Id", html`<code>${id}</code>`],
       ["Name", name ?? "–"],
-      ["State", badge(state === "ACTIVE" ? "good" : "bad", state.toLowerCase())],
+      ["State", stateBadge(state)],
       ...(client === undefined ? [] : [["Client id", html`<code>${client}</code>`] as const]),
       ...(tenant === undefined ? [] : [["Tenant", targetReference("tenant", tenant)] as const]),
       ...(principal === undefined ? [] : [["Principal", targetReference("principal", principal)] as const]),
