@@ -2,12 +2,11 @@
 import type { FastifyReply } from "fastify";
 import { type Static, Type } from "typebox";
 import type { DayOfUsage } from "#database/repositories/webhooks/delivery-counts.ts";
+import { USAGE_DAYS } from "#domain/delivery.ts";
 import { invalidParameters } from "#domain/errors.ts";
 import { DAY_MS, utcDay } from "#domain/ids.ts";
 import { Formed, Id, OneOf, Resource } from "#http/common.ts";
 
-/** Days of a response without `from`. */
-const DAYS_DEFAULT = 30;
 const DAYS_MAX = 400;
 
 const Day = (description: string) =>
@@ -21,7 +20,7 @@ const Day = (description: string) =>
   );
 
 export const UsageQuery = {
-  from: Type.Optional(Day(`First day, UTC; ${DAYS_DEFAULT} days ago by default`)),
+  from: Type.Optional(Day(`First day, UTC; ${USAGE_DAYS} days ago by default`)),
   to: Type.Optional(Day("Last day, UTC; today by default")),
   format: Type.Optional(OneOf(["json", "csv"])),
 };
@@ -89,7 +88,7 @@ export function usageSpan(
   nowMs: number,
 ): { readonly from: Date; readonly to: Date } {
   const last = dayOf("/to", to ?? utcDay(nowMs));
-  const first = from === undefined ? last - (DAYS_DEFAULT - 1) * DAY_MS : dayOf("/from", from);
+  const first = from === undefined ? last - (USAGE_DAYS - 1) * DAY_MS : dayOf("/from", from);
   if (first > last || last - first >= DAYS_MAX * DAY_MS) {
     const detail = `must be at most ${DAYS_MAX - 1} days before \`to\`, and not after it`;
     throw invalidParameters([{ pointer: "/from", code: "range", detail }]);

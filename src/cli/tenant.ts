@@ -9,6 +9,7 @@ import { type ListOptions, listQuery, withListOptions, withPageOfList } from "./
 import { type OutputOptions, printPage, printResource } from "./output.ts";
 import { addReasoned } from "./reason.ts";
 import { addRevoke } from "./revocation.ts";
+import { USAGE_DAYS } from "#domain/delivery.ts";
 import { messageOf } from "#runtime/thrown.ts";
 
 interface CreateOptions extends OutputOptions {
@@ -133,7 +134,7 @@ interface UsageOptions extends ListOptions {
 function addUsage(tenant: Command, context: CliContext, call: AdminCall): void {
   withPageOfList(tenant.command("usage [id]"))
     .description("show events, deliveries and attempts of one tenant or all, by UTC day")
-    .option("--from <day>", "first day, for instance 2025-11-01; 30 days ago by default")
+    .option("--from <day>", `first day, for instance 2025-11-01; ${USAGE_DAYS} days ago by default`)
     .option("--to <day>", "last day; today by default")
     .option("--json", "print the API's objects as JSON")
     .action(async (id: string | undefined, { from, to, limit, cursor, ...output }: UsageOptions) => {

@@ -10,6 +10,9 @@ export const DELIVERY_STATES = [
 ] as const;
 export type DeliveryState = (typeof DELIVERY_STATES)[number];
 
+/** Days of usage that are shown unless a caller names the first one. */
+export const USAGE_DAYS = 30;
+
 /** Why a delivery is a dead letter. */
 export const DEAD_LETTER_REASONS = ["attempts_exhausted", "endpoint_disabled"] as const;
 export type DeadLetterReason = (typeof DEAD_LETTER_REASONS)[number];

@@ -1,5 +1,6 @@
 /** `signet delivery list | tail | show | stats | retry | resend | cancel`. */
 import { Command, Option } from "commander";
+import { USAGE_DAYS } from "#domain/delivery.ts";
 import type { DeliveryFilter } from "#lib/client/resources/types.ts";
 import type { Attempt, DeliveryState } from "#lib/client/api-types.ts";
 import type { CliContext } from "../context.ts";
@@ -119,7 +120,9 @@ function addUsage(delivery: Command, context: CliContext): void {
   const usage = withTable(
     delivery
       .command("usage")
-      .description("show events, deliveries and attempts by UTC day; of the last 30 days by default")
+      .description(
+        `show events, deliveries and attempts by UTC day; of the last ${USAGE_DAYS} days by default`,
+      )
       .option("--from <day>", "first day, for instance 2025-11-01")
       .option("--to <day>", "last day"),
   );
