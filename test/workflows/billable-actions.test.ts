@@ -1,6 +1,6 @@
 /** What deliveries cost on Temporal Cloud: the figures of docs/temporal-cloud.md, from the histories of a local server. */
 import { readFile } from "node:fs/promises";
-import { beforeAll, describe, expect, onTestFinished, test } from "vitest";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { DeliveryState } from "#domain/delivery.ts";
 import { ATTEMPT_MAX, RETRY_WINDOW_MS } from "#domain/retry-schedule.ts";
 import { createLogger } from "#observability/logger.ts";
@@ -12,7 +12,7 @@ import { eventually } from "../support/eventually.ts";
 import { fetchRuns, lateFirstAttempts } from "../support/histories.ts";
 import { allowMinutes } from "../support/limits.ts";
 import { withoutPause } from "../support/pauses.ts";
-import { type Behaviour, startReceiver } from "../support/receiver-server.ts";
+import { type Behaviour, type Receiver, startReceiver } from "../support/receiver-server.ts";
 import { registrationOf } from "../support/registration.ts";
 import { seedDeadLetters } from "../support/seeded-letters.ts";
 import { testNamespace } from "../support/services.ts";
@@ -60,10 +60,16 @@ interface Delivered {
   readonly ids: readonly string[];
 }
 
+const receivers: Receiver[] = [];
+
+afterAll(async () => {
+  await Promise.all(receivers.map(async (receiver) => await receiver.close()));
+});
+
 /** Publishes `count` events. @returns their deliveries */
 async function publish(world: World, count: number, ...script: readonly Behaviour[]): Promise<Delivered> {
   const receiver = await startReceiver({ script });
-  onTestFinished(async () => await receiver.close());
+  receivers.push(receiver);
   const tenant = await world.createTenant();
   await world.createEndpoint(tenant, receiver.url);
   const ids: string[] = [];
@@ -105,8 +111,8 @@ async function actionsOf(world: World, workflowId: string): Promise<BillableActi
   return { ...actions, activities: activities - late };
 }
 
-describe("a delivery", () => {
-  test("alone, at the first attempt", async () => {
+describe("a delivery at the first attempt", () => {
+  test("alone", async () => {
     await inWorld({ retryWindowMs: RETRY_WINDOW_MS }, async (world) => {
       const { tenant, id } = await deliver(world, "DELIVERED", OK);
       const { workflowId } = await world.workflowOf(tenant, id);
@@ -116,7 +122,7 @@ describe("a delivery", () => {
     });
   });
 
-  test("in a list of 64, at the first attempt", async () => {
+  test("in a list of 64", async () => {
     await inWorld({ retryWindowMs: RETRY_WINDOW_MS }, async (world) => {
       // What waits when a worker starts shares a list.
       const delivered = await publish(world, 64, OK);
@@ -131,7 +137,10 @@ describe("a delivery", () => {
       expect(totalOf(actions)).toBe(documented.get("a list of 64 deliveries, all at the first attempt"));
     });
   });
+});
 
+// These mostly wait, so they wait together, each in a world of its own.
+describe.concurrent("a delivery", () => {
   // With the real schedule, whose third retry follows after a quarter of a minute.
   test("with three retries", async () => {
     await inWorld({ retryWindowMs: RETRY_WINDOW_MS }, async (world) => {
@@ -215,49 +224,54 @@ describe("a delivery", () => {
   });
 });
 
-describe("a replay", () => {
+describe.concurrent("a replay", () => {
   const EXHAUSTED = Array.from({ length: ATTEMPT_MAX }, () => FAILURE);
+  type Replay = (world: World, tenant: string, id: string) => Promise<unknown>;
+  const WAYS: readonly (readonly [string, string, Replay])[] = [
+    [
+      "a signal",
+      "the replay of a dead letter by a signal, delivered at the first attempt",
+      async (world, tenant, id) => await (await world.workflowOf(tenant, id)).signal(replaySignal),
+    ],
+    [
+      "the API",
+      "the same by the API",
+      async (world, tenant, id) => await world.deliveries.replay(tenant, id, TEST_CALLER),
+    ],
+  ];
 
-  test("of a dead letter by a signal, and by the API", async () => {
+  test.for(WAYS)("of a dead letter by %s", async ([, what, replay]) => {
     await inWorld({ retryWindowMs: 10_000 }, async (world) => {
-      const ways: readonly (readonly [string, (tenant: string, id: string) => Promise<unknown>])[] = [
-        [
-          "the replay of a dead letter by a signal, delivered at the first attempt",
-          async (tenant, id) => await (await world.workflowOf(tenant, id)).signal(replaySignal),
-        ],
-        ["the same by the API", async (tenant, id) => await world.deliveries.replay(tenant, id, TEST_CALLER)],
-      ];
-      for (const [what, replay] of ways) {
-        const { tenant, id } = await deliver(world, "DEAD_LETTERED", ...EXHAUSTED, OK);
-        const { workflowId } = await world.workflowOf(tenant, id);
-        await replay(tenant, id);
-        await world.untilDelivery(tenant, id, ({ state }) => state === "DELIVERED");
-        const before = await actionsOf(world, workflowId);
-        const replayed = await actionsOf(world, (await world.workflowOf(tenant, id)).workflowId);
-        // The endpoint is failing, so that its first attempts are no local activities.
-        expect(replayed).toEqual({ ...NONE, starts: 1, activities: 1 });
-        const asked = before.signals + before.activities - (ATTEMPT_MAX - 1);
-        expect(asked + totalOf(replayed), what).toBe(documented.get(what));
-      }
+      const { tenant, id } = await deliver(world, "DEAD_LETTERED", ...EXHAUSTED, OK);
+      const { workflowId } = await world.workflowOf(tenant, id);
+      await replay(world, tenant, id);
+      await world.untilDelivery(tenant, id, ({ state }) => state === "DELIVERED");
+      const before = await actionsOf(world, workflowId);
+      const replayed = await actionsOf(world, (await world.workflowOf(tenant, id)).workflowId);
+      // The endpoint is failing, so that its first attempts are no local activities.
+      expect(replayed).toEqual({ ...NONE, starts: 1, activities: 1 });
+      const asked = before.signals + before.activities - (ATTEMPT_MAX - 1);
+      expect(asked + totalOf(replayed)).toBe(documented.get(what));
     });
   });
+});
 
-  test("job", async () => {
-    await inWorld({}, async (world) => {
-      await world.startWorker();
-      const tenant = await world.createTenant();
-      const { id: endpointId } = await world.createEndpoint(tenant, "http://127.0.0.1:9/never");
-      const pages = 3;
-      // At one a second, a page has one dead letter. These have no workflow to release them.
-      await seedDeadLetters(world.sql, { tenantId: tenant, endpointId, count: pages });
-      const job = await world.makeReplay(tenant, { selection: { filter: {} }, ratePerSecond: 1 });
-      world.replays.kick(job);
-      const workflowId = replayWorkflowId(job.id);
-      await eventually(async () => (await world.replays.find(tenant, job.id)).state === "COMPLETED", job.id);
-      const actions = await actionsOf(world, workflowId);
-      expect(actions).toEqual({ ...NONE, starts: 1, activities: pages, timers: pages - 1 });
-      expect(totalOf(actions)).toBe(pages * (documented.get("each page of a replay job") ?? 0));
-    });
+// Not beside others: a page that takes longer than its second leaves nothing to wait for.
+test("a replay job", async () => {
+  await inWorld({}, async (world) => {
+    await world.startWorker();
+    const tenant = await world.createTenant();
+    const { id: endpointId } = await world.createEndpoint(tenant, "http://127.0.0.1:9/never");
+    const pages = 3;
+    // At one a second, a page has one dead letter. These have no workflow to release them.
+    await seedDeadLetters(world.sql, { tenantId: tenant, endpointId, count: pages });
+    const job = await world.makeReplay(tenant, { selection: { filter: {} }, ratePerSecond: 1 });
+    world.replays.kick(job);
+    const workflowId = replayWorkflowId(job.id);
+    await eventually(async () => (await world.replays.find(tenant, job.id)).state === "COMPLETED", job.id);
+    const actions = await actionsOf(world, workflowId);
+    expect(actions).toEqual({ ...NONE, starts: 1, activities: pages, timers: pages - 1 });
+    expect(totalOf(actions)).toBe(pages * (documented.get("each page of a replay job") ?? 0));
   });
 });
 

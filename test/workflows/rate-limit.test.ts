@@ -9,6 +9,7 @@ import {
   type Receiver,
   startReceiver,
 } from "../support/receiver-server.ts";
+import { useStarted } from "../support/started.ts";
 import { startWorkerProcess } from "../support/worker-process.ts";
 import { TEST_CALLER, useWorld } from "../support/world.ts";
 
@@ -102,10 +103,12 @@ async function untilDelivered(tenant: string, endpoint: string, count = EVENTS):
   );
 }
 
-describe("an endpoint with a rate limit, and a worker", () => {
+describe.concurrent("an endpoint with a rate limit, and a worker", () => {
+  const FEW = 40;
+  useStarted("the worker", async () => await made.current.startWorker());
+
   test("gets its deliveries at that rate, each once and on its first attempt, while another endpoint gets them at once", async () => {
     const world = made.current;
-    const worker = await world.startWorker();
     await withoutPause(async () => {
       const tenant = await world.createTenant();
       const [slow, fast] = [await receiver(), await receiver()];
@@ -122,16 +125,10 @@ describe("an endpoint with a rate limit, and a worker", () => {
       expect(mostIn(5, slow.requests)).toBeLessThanOrEqual(boundOf(1, 5));
       expect(tookMs(slow.requests)).toBeGreaterThan(0.9 * LINE_MS);
     });
-    await worker.close();
   });
-});
-
-describe("an endpoint with a rate limit", () => {
-  const FEW = 40;
 
   test("that is lifted gets its waiting deliveries in a fraction of the line's time", async () => {
     const world = made.current;
-    const worker = await world.startWorker();
     await withoutPause(async () => {
       const tenant = await world.createTenant();
       const slow = await receiver();
@@ -145,12 +142,10 @@ describe("an endpoint with a rate limit", () => {
       // The last poll of the line comes after a quarter of its time.
       expect(tookMs(slow.requests)).toBeLessThan(0.6 * 2 * FEW * 1_000);
     });
-    await worker.close();
   });
 
   test("gets retries at its rate too; waiting uses up no attempt", async () => {
     const world = made.current;
-    const worker = await world.startWorker();
     const tenant = await world.createTenant();
     const seen = new Set<string>();
     const slow = await receiver((request) => {
@@ -171,7 +166,6 @@ describe("an endpoint with a rate limit", () => {
     }, "every delivery on its second attempt");
     expect(slow.requests).toHaveLength(2 * FEW);
     expect(tookMs(slow.requests)).toBeGreaterThan((0.9 * (2 * FEW - 1) * 1_000) / (1.1 * RATE));
-    await worker.close();
   });
 });
 

@@ -77,7 +77,7 @@ describe.concurrent("an operator", () => {
   });
 });
 
-test("a job whose workflow is paused is not signalled again and again, and goes on", async () => {
+test.concurrent("a job whose workflow is paused is not signalled again and again, and goes on", async () => {
   const { temporal, replays } = made.current;
   const { tenant, job, workflowId, until } = await makeJob(500, 1);
   replays.kick(job);

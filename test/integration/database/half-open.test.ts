@@ -4,7 +4,7 @@ import { chown, mkdir, mkdtemp, rm, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { Client, type QueryResult } from "pg";
-import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { describe, expect, test as base } from "vitest";
 import { BoundedClient } from "#database/bounded-client.ts";
 import { listen } from "#database/listener.ts";
 import { createPool, type Pool } from "#database/pool.ts";
@@ -24,26 +24,35 @@ const run = promisify(execFile);
 const TIMEOUT_MS = 60_000;
 const log = createLogger({ level: "silent" });
 const database = useTestDatabase();
-let proxy: TcpProxy;
-let url: string;
-let pool: Pool;
-let stopListening: ReturnType<typeof listen> | undefined;
 
-beforeEach(async () => {
-  const through = new URL(database.url);
-  proxy = await startTcpProxy(Number(through.port));
-  through.port = String(proxy.port);
-  url = through.href;
-  pool = createPool({ url, role: "signet_worker", max: 4, log });
-});
+interface Line {
+  readonly proxy: TcpProxy;
+  /** URL of the database through the proxy. */
+  readonly url: string;
+  readonly pool: Pool;
+  /** Listens on the channel `half_open` until the test ends. */
+  readonly startListening: (onNotice: (payload: string | undefined) => void) => void;
+}
 
-afterEach(async () => {
-  await stopListening?.();
-  stopListening = undefined;
-  if (!pool.ending) {
-    await pool.end();
-  }
-  await proxy.close();
+/** Each test has a proxy and a pool of its own. */
+const test = base.extend<{ line: Line }>({
+  // oxlint-disable-next-line no-empty-pattern -- vitest requires a destructured first argument
+  line: async ({}, use) => {
+    const through = new URL(database.url);
+    const proxy = await startTcpProxy(Number(through.port));
+    through.port = String(proxy.port);
+    const url = through.href;
+    const pool = createPool({ url, role: "signet_worker", max: 4, log });
+    const listeners: ReturnType<typeof listen>[] = [];
+    const startListening: Line["startListening"] = (onNotice) =>
+      void listeners.push(listen({ timers: machineTimers, url, channels: { half_open: onNotice }, log }));
+    await use({ proxy, url, pool, startListening });
+    await Promise.all(listeners.map(async (stop) => await stop()));
+    if (!pool.ending) {
+      await pool.end();
+    }
+    await proxy.close();
+  },
 });
 
 async function askAdmin(sql: string): Promise<QueryResult> {
@@ -56,15 +65,15 @@ async function askAdmin(sql: string): Promise<QueryResult> {
   }
 }
 
-async function fill(): Promise<void> {
+async function fill(pool: Pool): Promise<void> {
   const held = await Promise.all(Array.from({ length: 4 }, async () => await pool.connect()));
   held.forEach((client) => client.release());
 }
 
-test(
+test.concurrent(
   "a statement on a dead connection fails as if the database were away, and closes all connections of its age",
-  async () => {
-    await fill();
+  async ({ line: { proxy, pool } }) => {
+    await fill(pool);
     expect(proxy.blackHole()).toBe(4);
     const waiting = Promise.allSettled([
       pool.query("SELECT 1"),
@@ -81,9 +90,9 @@ test(
   TIMEOUT_MS,
 );
 
-test(
+test.concurrent(
   "a slow statement is cancelled by the server, and its connection remains",
-  async () => {
+  async ({ line: { pool } }) => {
     const held = await pool.connect();
     try {
       await expect(held.query("SELECT pg_sleep(30)")).rejects.toMatchObject({ code: "57014" });
@@ -95,18 +104,13 @@ test(
   TIMEOUT_MS,
 );
 
-test(
+test.concurrent(
   "notifications resume after the listening connection died, and idle connections are replaced",
-  async () => {
+  async ({ line: { proxy, pool, startListening } }) => {
     const received: (string | undefined)[] = [];
-    stopListening = listen({
-      timers: machineTimers,
-      url,
-      channels: { half_open: (payload) => received.push(payload) },
-      log,
-    });
+    startListening((payload) => received.push(payload));
     await eventually(() => received.length >= 1, "the first notification");
-    await fill();
+    await fill(pool);
     proxy.blackHole();
     await eventually(() => received.length >= 2, "a new connection");
     await execute(database.adminUrl, "NOTIFY half_open, 'again'");
@@ -118,16 +122,11 @@ test(
   TIMEOUT_MS,
 );
 
-test(
+test.concurrent(
   "a running statement without a timeout fails once a new connection proves that the server answers",
-  async () => {
+  async ({ line: { proxy, url, startListening } }) => {
     let notifications = 0;
-    stopListening = listen({
-      timers: machineTimers,
-      url,
-      channels: { half_open: () => (notifications += 1) },
-      log,
-    });
+    startListening(() => (notifications += 1));
     const client: Client = new BoundedClient({ connectionString: url, answerMs: Number.POSITIVE_INFINITY });
     client.on("error", () => undefined);
     await client.connect();
@@ -140,10 +139,10 @@ test(
   TIMEOUT_MS,
 );
 
-test(
+test.concurrent(
   "a pool closes although its connections are dead and one is checked out",
-  async () => {
-    await fill();
+  async ({ line: { proxy, pool } }) => {
+    await fill(pool);
     const held = await pool.connect();
     proxy.blackHole();
     const asked = held.query("SELECT 1").then(
@@ -157,8 +156,10 @@ test(
   TIMEOUT_MS,
 );
 
-test("a pool rejects excess waiters at once, as if the database were away", async () => {
-  await fill();
+test.concurrent("a pool rejects excess waiters at once, as if the database were away", async ({
+  line: { proxy, pool },
+}) => {
+  await fill(pool);
   proxy.freeze();
   const asked = Array.from({ length: 1_100 }, async () => await pool.query("SELECT 1"));
   const refused = Promise.all(asked.slice(-50).map(async (query) => await query.catch(isDatabaseAway)));
@@ -169,11 +170,11 @@ test("a pool rejects excess waiters at once, as if the database were away", asyn
 });
 
 describe("readiness", () => {
-  const ready = async (): Promise<void> => {
+  const ready = async (pool: Pool): Promise<void> => {
     await databaseReadiness({ pools: [pool], writes: true, timers: machineTimers }).check();
   };
 
-  test("every role of a writing process may perform the check", async () => {
+  test("every role of a writing process may perform the check", async ({ line: { url } }) => {
     for (const role of ["signet_ingest", "signet_worker"] as const) {
       const own = createPool({ url, role, max: 1, log });
       try {
@@ -186,27 +187,31 @@ describe("readiness", () => {
     }
   });
 
-  test("fails within 2 s on dead connections, and then passes at once over new ones", async () => {
+  test("fails within 2 s on dead connections, and then passes at once over new ones", async ({
+    line: { proxy, pool },
+  }) => {
     await withoutPause(async () => {
-      await fill();
+      await fill(pool);
       proxy.blackHole();
       // Each check uses two of the four.
       for (let check = 0; check < 2; check += 1) {
         const asked = performance.now();
-        await expect(ready()).rejects.toThrow(/no answer/);
+        await expect(ready(pool)).rejects.toThrow(/no answer/);
         expect(performance.now() - asked).toBeLessThan(3_000);
       }
-      await ready();
+      await ready(pool);
     });
   });
 
-  test("fails if transactions are read-only, which managed servers set before their disk is full", async () => {
+  test("fails if transactions are read-only, which managed servers set before their disk is full", async ({
+    line: { pool },
+  }) => {
     await execute(
       database.adminUrl,
       `ALTER DATABASE ${database.name} SET default_transaction_read_only = on`,
     );
     try {
-      await expect(ready()).rejects.toThrow(/read-only/);
+      await expect(ready(pool)).rejects.toThrow(/read-only/);
     } finally {
       await execute(
         database.adminUrl,
@@ -215,7 +220,10 @@ describe("readiness", () => {
     }
   });
 
-  test("fails while the disk is full, and passes when there is space again", async ({ skip }) => {
+  test("fails while the disk is full, and passes when there is space again", async ({
+    line: { pool },
+    skip,
+  }) => {
     const { rows } = await askAdmin("SHOW data_directory");
     const { uid, gid } = await stat(rows[0].data_directory);
     const directory = await mkdtemp("/tmp/signet-small-disk-");
@@ -232,11 +240,11 @@ describe("readiness", () => {
       await execute(database.adminUrl, `CREATE TABLESPACE small_disk LOCATION '${directory}/space'`);
       await execute(database.adminUrl, "GRANT CREATE ON TABLESPACE small_disk TO PUBLIC");
       await execute(database.adminUrl, `ALTER DATABASE ${database.name} SET temp_tablespaces = small_disk`);
-      await ready();
+      await ready(pool);
       await expect(writeFile(ballast, Buffer.alloc(4_194_304))).rejects.toThrow(/ENOSPC/);
-      await expect(ready()).rejects.toMatchObject({ code: "53100" });
+      await expect(ready(pool)).rejects.toMatchObject({ code: "53100" });
       await rm(ballast);
-      await ready();
+      await ready(pool);
     } finally {
       await pool.end();
       await execute(database.adminUrl, `ALTER DATABASE ${database.name} RESET temp_tablespaces`);

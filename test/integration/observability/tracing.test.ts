@@ -42,7 +42,8 @@ async function untilSpan(wanted: (span: CollectedSpan) => boolean, what: string)
   return await eventually(() => collector.spans.find(wanted), what);
 }
 
-describe("a trace", () => {
+// Together, because each waits for the next batch of spans, which is sent after five seconds.
+describe.concurrent("a trace", () => {
   it("leads from the publisher's span over the request to the attempt, without addresses or payloads", async () => {
     const tenant = await createTenant(api);
     const { id: endpointId } = await createEndpoint(api, tenant, { url: receiver.url });
@@ -136,19 +137,22 @@ describe("a trace", () => {
         headers: { ...bearer(tenant.token), traceparent, tracestate: "vendor=1" },
       });
       expect(answer.status).toBe(200);
-      const id = answer.headers["x-request-id"];
-      const span = await untilSpan(({ attributes }) => attributes["signet.request_id"] === id, "the request");
-      return { span, headers: edge.upstream.requests.at(-1)?.headers };
+      return { id: answer.headers["x-request-id"], headers: edge.upstream.requests.at(-1)?.headers };
     };
-    const continued = await ask(`00-${"9".repeat(32)}-${CALLER}-01`);
-    expect(continued.span).toMatchObject({ traceId: "9".repeat(32), parentSpanId: CALLER });
-    expect(continued.span.attributes).toMatchObject({ "signet.tenant_id": tenant.tenantId });
+    const [continued, fresh] = [
+      await ask(`00-${"9".repeat(32)}-${CALLER}-01`),
+      await ask("not a traceparent"),
+    ];
+    const spanOf = async (id: unknown) =>
+      await untilSpan(({ attributes }) => attributes["signet.request_id"] === id, "the request");
+    const [span, own] = [await spanOf(continued.id), await spanOf(fresh.id)];
+    expect(span).toMatchObject({ traceId: "9".repeat(32), parentSpanId: CALLER });
+    expect(span.attributes).toMatchObject({ "signet.tenant_id": tenant.tenantId });
     expect(continued.headers).toMatchObject({
-      traceparent: `00-${continued.span.traceId}-${continued.span.spanId}-01`,
+      traceparent: `00-${span.traceId}-${span.spanId}-01`,
       tracestate: "vendor=1",
     });
-    const fresh = await ask("not a traceparent");
-    expect(fresh.headers?.["traceparent"]).toBe(`00-${fresh.span.traceId}-${fresh.span.spanId}-01`);
+    expect(fresh.headers?.["traceparent"]).toBe(`00-${own.traceId}-${own.spanId}-01`);
     expect(fresh.headers).not.toHaveProperty("tracestate");
   });
 
@@ -160,10 +164,12 @@ describe("a trace", () => {
       `ff-${TRACE}-${CALLER}-01`,
       "x".repeat(4_000),
     ];
-    for (const traceparent of malformed) {
+    const ask = async (traceparent: string): Promise<readonly [string, string | null]> => {
       const answer = await fetch(`${api.publicUrl}/healthz`, { headers: { traceparent } });
-      const id = answer.headers.get("x-request-id");
       expect(answer.status).toBe(200);
+      return [traceparent, answer.headers.get("x-request-id")];
+    };
+    for (const [traceparent, id] of await Promise.all(malformed.map(ask))) {
       const span = await untilSpan(({ attributes }) => attributes["signet.request_id"] === id, traceparent);
       expect(span.parentSpanId ?? "").toBe("");
       expect(span.traceId).not.toBe(TRACE);
