@@ -4,8 +4,8 @@ import { createServer } from "node:net";
 import { join } from "node:path";
 import { Client, Connection } from "@temporalio/client";
 import { temporal } from "@temporalio/proto";
-import { afterEach, beforeEach, describe, expect, inject, it } from "vitest";
-import { isListening } from "#processes/embedded/ports.ts";
+import { describe, expect, inject, it as base } from "vitest";
+import { isListening, isPortFree } from "#processes/embedded/ports.ts";
 import { isRunning, processIdentity } from "#processes/embedded/process-identity.ts";
 import { type EmbeddedTemporal, startEmbeddedTemporal } from "#processes/embedded/temporal.ts";
 import { eventually } from "#test/support/eventually.ts";
@@ -17,39 +17,46 @@ allowMinutes(3);
 
 type Printed = Omit<EmbeddedTemporal, "stop">;
 
-let home: string;
-let port: number;
-let lines: string[];
-let running: EmbeddedTemporal[];
-
-beforeEach(async () => {
-  home = await mkdtemp(join(inject("runDirectory"), "temporal-"));
-  port = await freePort();
-  lines = [];
-  running = [];
-});
-
-afterEach(async () => {
-  await Promise.all(running.map(async (server) => await server.stop()));
-  await rm(home, { recursive: true, force: true });
-});
-
-async function start(
-  extra: Partial<Parameters<typeof startEmbeddedTemporal>[0]> = {},
-): Promise<EmbeddedTemporal> {
-  const server = await startEmbeddedTemporal({
-    binary: inject("temporalBinary"),
-    home,
-    port,
-    uiPort: null,
-    namespaces: ["signet"],
-    dbFilename: join(home, "temporal.db"),
-    log: (line) => void lines.push(line),
-    ...extra,
-  });
-  running.push(server);
-  return server;
+interface Place {
+  readonly home: string;
+  readonly port: number;
+  /** What the servers said. */
+  readonly lines: readonly string[];
+  readonly start: (extra?: Partial<Parameters<typeof startEmbeddedTemporal>[0]>) => Promise<EmbeddedTemporal>;
 }
+
+/** Each test has a home and a port of its own, and its servers end with it. */
+const it = base.extend<{ place: Place }>({
+  // oxlint-disable-next-line no-empty-pattern -- vitest requires a destructured first argument
+  place: async ({}, use) => {
+    const home = await mkdtemp(join(inject("runDirectory"), "temporal-"));
+    const port = await freePort();
+    const lines: string[] = [];
+    const running: EmbeddedTemporal[] = [];
+    const start: Place["start"] = async (extra = {}) => {
+      const server = await startEmbeddedTemporal({
+        binary: inject("temporalBinary"),
+        home,
+        port,
+        uiPort: null,
+        namespaces: ["signet"],
+        dbFilename: join(home, "temporal.db"),
+        log: (line) => void lines.push(line),
+        ...extra,
+      });
+      // On a busy machine, the server's last threads hold its port for longer than a stop waits.
+      const stop = async (): Promise<void> => {
+        await server.stop();
+        await eventually(async () => await isPortFree("127.0.0.1", port), "the port to be free");
+      };
+      running.push({ ...server, stop });
+      return { ...server, stop };
+    };
+    await use({ home, port, lines, start });
+    await Promise.all(running.map(async (server) => await server.stop()));
+    await rm(home, { recursive: true, force: true });
+  },
+});
 
 async function withClient<T>(address: string, use: (client: Client) => Promise<T>): Promise<T> {
   const connection = await Connection.connect({ address });
@@ -73,7 +80,9 @@ async function workflowStatus(address: string): Promise<string> {
   });
 }
 
-it("an open workflow is still open after a restart, and the UI answers", async () => {
+it.concurrent("an open workflow is still open after a restart, and the UI answers", async ({
+  place: { port, start },
+}) => {
   const first = await start();
   await startWorkflow(first.address);
   await first.stop();
@@ -85,7 +94,9 @@ it("an open workflow is still open after a restart, and the UI answers", async (
   expect(await isListening("127.0.0.2", port)).toBe(false);
 });
 
-it("its database is in the home, whatever characters the path has", async () => {
+it.concurrent("its database is in the home, whatever characters the path has", async ({
+  place: { home, start },
+}) => {
   const odd = join(home, "C#", "a?b=c&mode=memory", "100%25");
   await mkdir(odd, { recursive: true });
   const own = { home: odd, dbFilename: join(odd, "temporal.db") };
@@ -97,7 +108,9 @@ it("its database is in the home, whatever characters the path has", async () => 
   expect(await readdir(home)).toEqual(["C#"]);
 });
 
-it("a database of another server version is put aside, because the server would not migrate it", async () => {
+it.concurrent("a database of another server version is put aside, because the server would not migrate it", async ({
+  place: { home, lines, start },
+}) => {
   // A server that ended in the middle of a write leaves SQLite's journal.
   const files = async (): Promise<string[]> =>
     (await readdir(home)).filter((name) => /^temporal\.db(?!.*-)/.test(name)).sort();
@@ -118,7 +131,9 @@ it("a database of another server version is put aside, because the server would 
   expect(await files()).toEqual(["temporal.db", "temporal.db.1.29", "temporal.db.old"]);
 });
 
-it("its files are readable only by their owner, even if an earlier version left them open", async () => {
+it.concurrent("its files are readable only by their owner, even if an earlier version left them open", async ({
+  place: { home, start },
+}) => {
   await (await start()).stop();
   await chmod(join(home, "temporal.db"), 0o644);
   await start();
@@ -130,7 +145,7 @@ it("its files are readable only by their owner, even if an earlier version left 
   }
 });
 
-describe("waiting tasks", () => {
+describe.concurrent("waiting tasks", () => {
   const TASKS = 8;
   const taskQueue = { name: "signet-control" };
   // Each partition of a queue has an order of its own.
@@ -178,7 +193,7 @@ describe("waiting tasks", () => {
     });
   }
 
-  it("are handed out by tenant in turn, also after a restart", async () => {
+  it("are handed out by tenant in turn, also after a restart", async ({ place: { start } }) => {
     const first = await start({ dynamicConfig });
     expect(await turnOfSecond(first.address, 1)).toBeLessThan(TASKS / 2);
     await first.stop();
@@ -187,8 +202,10 @@ describe("waiting tasks", () => {
   });
 });
 
-describe("after a crash", () => {
-  it("the next start stops a server whose parent was killed, and finds its workflows", async () => {
+describe.concurrent("after a crash", () => {
+  it("the next start stops a server whose parent was killed, and finds its workflows", async ({
+    place: { home, lines, port, start },
+  }) => {
     const parent = await startParent<Printed>(["temporal", home, String(port), inject("temporalBinary")]);
     await startWorkflow(parent.server.address);
     await killParent(parent);
@@ -199,14 +216,18 @@ describe("after a crash", () => {
     expect(await workflowStatus(next.address)).toBe("RUNNING");
   });
 
-  it("a pid file whose number now belongs to another program harms neither", async () => {
+  it("a pid file whose number now belongs to another program harms neither", async ({
+    place: { home, lines, start },
+  }) => {
     await writeFile(join(home, "temporal.pid"), `${process.ppid}/0/another boot`);
     await start();
     expect(isRunning(process.ppid)).toBe(true);
     expect(lines).toEqual([]);
   });
 
-  it("a parent that shuts down gracefully leaves no server and no pid file", async () => {
+  it("a parent that shuts down gracefully leaves no server and no pid file", async ({
+    place: { home, port },
+  }) => {
     const parent = await startParent<Printed>(["temporal", home, String(port), inject("temporalBinary")]);
     expect(processIdentity(parent.server.pid)).toBeDefined();
     expect(await stopParent(parent)).toBe(0);
@@ -215,11 +236,11 @@ describe("after a crash", () => {
   });
 });
 
-describe("a fatal error says what to do about", () => {
-  it.each([
+describe.concurrent("a fatal error says what to do about", () => {
+  it.for([
     ["frontend", "SIGNET_EMBEDDED_TEMPORAL_PORT"],
     ["UI", "SIGNET_EMBEDDED_TEMPORAL_UI_PORT"],
-  ])("a taken port of the %s", async (which, setting) => {
+  ])("a taken port of the %s", async ([which, setting], { place: { start } }) => {
     const taken = await freePort();
     const occupant = createServer().listen(taken, "127.0.0.1");
     await once(occupant, "listening");
@@ -231,14 +252,14 @@ describe("a fatal error says what to do about", () => {
     occupant.close();
   });
 
-  it("an invalid program", async () => {
+  it("an invalid program", async ({ place: { home, start } }) => {
     await expect(start({ binary: join(home, "absent") })).rejects.toMatchObject({
       code: "UNAVAILABLE",
       message: expect.stringContaining("ENOENT"),
     });
   });
 
-  it("a server that ends, with the end of its log", async () => {
+  it("a server that ends, with the end of its log", async ({ place: { start } }) => {
     await expect(start({ dbFilename: "/nowhere/at/all" })).rejects.toThrow(/did not start \(exit code 1\);/);
   });
 });
