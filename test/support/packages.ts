@@ -92,15 +92,16 @@ export async function packPackages(
   return Object.fromEntries(await Promise.all(packed)) as Record<PackageName, PackedPackage>;
 }
 
-/** Installs tarballs into a new project outside of the repository. @param options further options of npm */
+/** Installs tarballs into a new project outside of the repository, and returns it. @param options further ones of npm */
 export async function installInto(
   project: string,
   tarballs: readonly string[],
   options: readonly string[] = ["--offline"],
-): Promise<void> {
+): Promise<string> {
   await mkdir(project, { recursive: true });
   await writeFile(join(project, "package.json"), '{"private":true}');
   await run("npm", ["install", ...QUIET, ...options, ...tarballs], { cwd: project });
+  return project;
 }
 
 /** Returns the least CPU time of a few starts of a program, in seconds. Other processes can only add to it. */
