@@ -48,12 +48,12 @@ test("a replay chosen by states answers as soon", async () => {
 test("a dry run counts them, and says so if it does not compare all", async () => {
   const count = { filter: {}, dry_run: true };
   expect((await tenant.post(REPLAY, count)).body).toEqual({ dry_run: true, total: LETTERS });
-  // Five more of each.
+  // One more than are compared.
   await owner.query(
     `SET session_replication_role = replica;
       INSERT INTO deliveries (day, id, tenant_id, event_id, event_type, endpoint_id, state, created_at, expires_at)
       SELECT day, id || n, tenant_id, event_id, event_type, endpoint_id, state, created_at, expires_at
-      FROM deliveries, generate_series(1, 5) n`,
+      FROM deliveries, generate_series(1, ${COMPARED_MAX / LETTERS}) n LIMIT ${COMPARED_MAX - LETTERS + 1}`,
   );
   const { body } = await tenant.post(REPLAY, count);
   expect(body).toEqual({ dry_run: true, total: COMPARED_MAX, at_least: true });
