@@ -16,6 +16,7 @@ import { certificateFiles, clientPair, newRoot, today, x5t } from "../support/ce
 import { startUpstream, type TestUpstream } from "../support/edge.ts";
 import { startEnvoy, withoutEnvoy } from "../support/envoy.ts";
 import { accessToken, provision } from "../support/factories.ts";
+import { BRIEF_JAVA } from "../support/generated-clients.ts";
 import { allowMinutes } from "../support/limits.ts";
 import { runProcess, type SpawnedProcess } from "../support/processes.ts";
 import { lacks } from "../support/skips.ts";
@@ -77,6 +78,7 @@ const PROGRAMS: readonly Program[] = [
 const environment = {
   ...process.env,
   GOTOOLCHAIN: "local",
+  JAVA_TOOL_OPTIONS: BRIEF_JAVA,
   CARGO_PROFILE_DEV_DEBUG: "0",
   // Packages that an earlier run has compiled.
   CARGO_TARGET_DIR: join(CACHE, "access-tokens-rust"),

@@ -4,14 +4,14 @@
  * lacks shows here. With ids that earlier responses have brought, by the documents' links, every response is a
  * documented one.
  */
-import { mkdir, mkdtemp, readFile, writeFile } from "node:fs/promises";
+import { mkdtemp, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { beforeAll, describe, expect, inject, test } from "vitest";
 import { type ServiceUnderTest, useTestApi } from "../support/api.ts";
-import { CACHE } from "../support/cache.ts";
+import { CACHE, pythonWith } from "../support/cache.ts";
 import { provision } from "../support/factories.ts";
 import { allowMinutes } from "../support/limits.ts";
-import { runProcess, spawnProcess } from "../support/processes.ts";
+import { spawnProcess } from "../support/processes.ts";
 import { lacks } from "../support/skips.ts";
 import { createEndpoint, createTenant, publish, rows, type Tenant } from "../support/tenant.ts";
 
@@ -135,11 +135,7 @@ describe.skipIf(lacksPython)("generated requests", () => {
   });
 
   beforeAll(async () => {
-    await mkdir(ENVIRONMENT, { recursive: true });
-    const run = async (...command: string[]) =>
-      await runProcess({ command, cwd: ENVIRONMENT, environment: process.env });
-    await run("python3", "-m", "venv", ENVIRONMENT);
-    await run(join(ENVIRONMENT, "bin", "python"), "-m", "pip", "install", "--quiet", TOOL);
+    await pythonWith([TOOL], ENVIRONMENT);
   });
 
   /** Runs the tool. */

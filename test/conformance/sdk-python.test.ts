@@ -3,11 +3,11 @@
  * and it calls a real service.
  */
 import { generateKeyPairSync } from "node:crypto";
-import { mkdir, mkdtemp, readFile, writeFile } from "node:fs/promises";
+import { mkdtemp, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, inject, test } from "vitest";
 import { useTestApi } from "../support/api.ts";
-import { CACHE } from "../support/cache.ts";
+import { CACHE, pythonWith } from "../support/cache.ts";
 import {
   certificateFiles,
   clientPair,
@@ -68,14 +68,8 @@ describe.skipIf(lacksPython)("the Python SDK", () => {
   }
 
   /** Returns the Python of an environment with these packages. It stays between runs, by their versions. */
-  async function withTools(packages: readonly string[]): Promise<string> {
-    const environment = join(ENVIRONMENTS, packages.join("+"));
-    const python = join(environment, "bin", "python");
-    await mkdir(ENVIRONMENTS, { recursive: true });
-    await run(["python3", "-m", "venv", environment]);
-    await run([python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", ...packages]);
-    return python;
-  }
+  const withTools = async (packages: readonly string[]): Promise<string> =>
+    await pythonWith(packages, join(ENVIRONMENTS, packages.join("+")));
 
   /** Adds the installed package to the environment with the tools. */
   async function withPackage(): Promise<NodeJS.ProcessEnv> {

@@ -5,7 +5,7 @@
 import { createHash, randomUUID } from "node:crypto";
 import { copyFile, mkdir, readFile, rename, rm, symlink, utimes, writeFile } from "node:fs/promises";
 import { delimiter, join } from "node:path";
-import { CACHE, removeUnused } from "./cache.ts";
+import { CACHE, fillOnce, pythonWith, removeUnused } from "./cache.ts";
 import { type SpawnedProcess, spawnProcess } from "./processes.ts";
 
 const REPOSITORY = join(import.meta.dirname, "..", "..");
@@ -16,6 +16,8 @@ const TOOLS = join(CACHE, "generators");
 /** Compiled clients, by what they were made from. */
 const CLIENTS = join(CACHE, "generated-clients");
 const KEPT_MS = 7 * 24 * 3_600_000;
+/** Java's options for programs that end within seconds: they take half the CPU. */
+export const BRIEF_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC";
 /** What the generator said, beside the client. */
 export const LOG = "generator.log";
 const AUDIENCES = ["openapi.json", "openapi-operators.json"] as const;
@@ -57,18 +59,16 @@ function directoryOf(packages: readonly string[]): string {
 /** Returns a directory with the packages, installed unless an earlier run did. */
 export async function npmPackages(packages: readonly string[]): Promise<string> {
   const directory = directoryOf(packages);
-  await mkdir(directory, { recursive: true });
   const flags = "--no-audit --no-fund --ignore-scripts --loglevel=error --prefer-offline";
-  await shell(directory, `npm install --prefix . ${flags} ${packages.join(" ")}`);
+  const install = `npm install --prefix . ${flags} ${packages.join(" ")}`;
+  await fillOnce(directory, "", async () => await shell(directory, install));
   return directory;
 }
 
 /** Returns a virtual environment with the packages, installed unless an earlier run did. */
 async function pipPackages(packages: readonly string[]): Promise<string> {
   const directory = directoryOf(packages);
-  await mkdir(TOOLS, { recursive: true });
-  await shell(TOOLS, `python3 -m venv '${directory}'`);
-  await shell(directory, `bin/python -m pip install --quiet ${packages.join(" ")}`);
+  await pythonWith(packages, directory);
   return directory;
 }
 
@@ -100,8 +100,7 @@ async function installTools({ npm, pip }: GeneratedClient, cwd: string): Promise
   return {
     PATH: path.join(delimiter),
     CARGO_TARGET_DIR: join(TOOLS, "rust"),
-    // Half the CPU for programs that end within seconds.
-    JAVA_TOOL_OPTIONS: "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    JAVA_TOOL_OPTIONS: BRIEF_JAVA,
   };
 }
 
