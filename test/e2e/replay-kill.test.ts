@@ -4,6 +4,7 @@ import { eventually } from "../support/eventually.ts";
 import { allowMinutes } from "../support/limits.ts";
 import { startOwnTemporal } from "../support/own-temporal.ts";
 import type { SpawnedProcess } from "../support/processes.ts";
+import { startReceiver } from "../support/receiver-server.ts";
 import { seedDeadLetters } from "../support/seeded-letters.ts";
 import { useStarted } from "../support/started.ts";
 import { startWorkerProcess } from "../support/worker-process.ts";
@@ -16,6 +17,7 @@ const TIMEOUT_MS = 300_000;
 
 const ownTemporal = useStarted("Temporal", startOwnTemporal);
 const made = useStarted("the world", async () => await makeWorld({ temporal: ownTemporal.current }));
+const receiver = useStarted("the receiver", async () => await startReceiver());
 let worker: SpawnedProcess | undefined;
 
 beforeAll(async () => {
@@ -29,8 +31,8 @@ afterAll(async () => {
 test("a bulk replay continues: every letter gets exactly one new cycle, and the counts are exact", async () => {
   const [world, temporal] = [made.current, ownTemporal.current];
   const tenant = await world.createTenant();
-  // The deliveries' requests do not matter here: each is refused at once.
-  const { id: endpointId } = await world.createEndpoint(tenant, "http://127.0.0.1:9/never");
+  // The deliveries' requests do not matter here: each is accepted at once, so that none is repeated.
+  const { id: endpointId } = await world.createEndpoint(tenant, receiver.current.url);
   const ids = await seedDeadLetters(world.sql, { tenantId: tenant, endpointId, count: LETTERS });
   const job = await world.makeReplay(tenant, { selection: { filter: {} }, ratePerSecond: 500 });
   world.replays.kick(job);
