@@ -108,8 +108,8 @@ export async function startHub({
     timers: machineTimers,
     log,
   });
-  const address = await listener.listen();
   files?.onChange(() => listener.renew(tls() as HubTls));
+  const address = await listener.listen();
   const reporting = setInterval(() => {
     metrics.hubConnections.set(relay.connections);
     metrics.hubRoundTrip.set(relay.roundTripMs / 1_000);
