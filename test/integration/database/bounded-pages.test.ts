@@ -58,8 +58,6 @@ let client: Client;
 /** A tenant with few rows and one with many, in each state. */
 const places = new Map<string, readonly [Place, Place]>();
 let lists: readonly List[] = [];
-/** Paths of lists that read no deliveries, so that they read the same with deliveries of any state. */
-const independent = new Set<string>();
 
 /** Inserts rows as the service leaves them: in one state, half without an answer of a receiver. */
 async function seed(tenant: Tenant, state: string, count: number): Promise<Place> {
@@ -213,8 +211,6 @@ function pathOf({ path, isOperators }: List, place: Place): string {
   return isOperators ? full.replace("/admin/v1", "") : full;
 }
 
-/** Whether a statement of the api has read deliveries. */
-let readDeliveries = false;
 /** Blocks that the statements of the api have read, by their plans; undefined while they do not count. */
 let blocks: number | undefined;
 const pending: Promise<void>[] = [];
@@ -232,7 +228,6 @@ async function explain(db: Client, statement: unknown, values: unknown): Promise
   if (!/^\s*(?:WITH|SELECT)\b/.test(text) || /set_config|COMMIT$/.test(text)) {
     return;
   }
-  readDeliveries ||= /\bdeliveries\b/.test(text);
   const explaining = `EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) ${text}`;
   const { rows } = (await original.call(db, explaining, own ?? values ?? [])) as Explained;
   for (const { "QUERY PLAN": plan } of rows) {
@@ -276,8 +271,7 @@ describe.each(STATES)("with deliveries that are %s", (state) => {
     const spy = vi.spyOn(Client.prototype, "query").mockImplementation(explained);
     const grown: string[] = [];
     try {
-      for (const list of lists.filter(({ path }) => !independent.has(path))) {
-        readDeliveries = false;
+      for (const list of lists) {
         const queries = queriesOf(list, few);
         for (const [index, query] of queriesOf(list, many).entries()) {
           const less = await blocksOf(list, queries[index] ?? "", few);
@@ -287,9 +281,6 @@ describe.each(STATES)("with deliveries that are %s", (state) => {
           if (more > less + margin) {
             grown.push(`${list.path}?${query} reads ${less} blocks of ${FEW} rows, ${more} of ${MANY}`);
           }
-        }
-        if (!readDeliveries) {
-          independent.add(list.path);
         }
       }
     } finally {
