@@ -305,7 +305,7 @@ describe("npm start", () => {
     const receiver = await withoutPause(async () => {
       const slow = await startSlowReceiver();
       onTestFinished(async () => await slow.close());
-      service = start({ SIGNET_DEMO: "off" });
+      service = start();
       await service.untilPrinted(READY);
       const { id } = await callAsDemo(settings, "/v1/webhooks/endpoints", {
         url: slow.url,
