@@ -61,7 +61,8 @@ export class ServerProcess {
     this.#stopping = true;
     // After its end, another process may get its pid.
     if (this.#how === undefined) {
-      await stopProcess(this.pid, steps);
+      // Its first thread may end before the others, which still hold its port and its files.
+      await stopProcess(this.pid, steps, () => this.#how !== undefined);
     }
   }
 }
@@ -151,8 +152,12 @@ export async function startServer(server: ServerCommand): Promise<ServerProcess>
 /** A signal, and the time for it to take effect. */
 export type StopStep = readonly [signal: NodeJS.Signals, timeoutMs: number];
 
-/** Ends a process, child or not, with one signal after the other until one works. */
-export async function stopProcess(pid: number, steps: readonly StopStep[]): Promise<void> {
+/** Ends a process, child or not, with one signal after the other until it has ended. */
+export async function stopProcess(
+  pid: number,
+  steps: readonly StopStep[],
+  hasEnded = () => !isRunning(pid),
+): Promise<void> {
   for (const [signal, timeoutMs] of steps) {
     const deadline = performance.now() + timeoutMs;
     try {
@@ -161,7 +166,7 @@ export async function stopProcess(pid: number, steps: readonly StopStep[]): Prom
       return;
     }
     while (performance.now() < deadline) {
-      if (!isRunning(pid)) {
+      if (hasEnded()) {
         return;
       }
       await delay(20);

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { Client, Connection } from "@temporalio/client";
 import { temporal } from "@temporalio/proto";
 import { describe, expect, inject, it as base } from "vitest";
-import { isListening, isPortFree } from "#processes/embedded/ports.ts";
+import { isListening } from "#processes/embedded/ports.ts";
 import { isRunning, processIdentity } from "#processes/embedded/process-identity.ts";
 import { type EmbeddedTemporal, startEmbeddedTemporal } from "#processes/embedded/temporal.ts";
 import { eventually } from "#test/support/eventually.ts";
@@ -44,13 +44,8 @@ const it = base.extend<{ place: Place }>({
         log: (line) => void lines.push(line),
         ...extra,
       });
-      // On a busy machine, the server's last threads hold its port for longer than a stop waits.
-      const stop = async (): Promise<void> => {
-        await server.stop();
-        await eventually(async () => await isPortFree("127.0.0.1", port), "the port to be free");
-      };
-      running.push({ ...server, stop });
-      return { ...server, stop };
+      running.push(server);
+      return server;
     };
     await use({ home, port, lines, start });
     await Promise.all(running.map(async (server) => await server.stop()));
