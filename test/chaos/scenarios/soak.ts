@@ -130,10 +130,10 @@ function series(samples: readonly Sample[]): Record<string, number[]> {
 }
 
 /** Allowed growth from one half to the other: a share, plus a constant for small values. */
-const GROWTH_SHARE = 0.15;
-const GROWTH_MORE = 16;
+const GROWTH_SHARE = 0.08;
+const GROWTH_MORE = 8;
 /** The largest share of the soak that is warm-up. */
-const WARM_UP_MAX = 0.6;
+const WARM_UP_MAX = 0.75;
 
 /** Returns the samples after the warm-up, which lasts until retention drops as much as is stored. */
 function steadyOf(samples: readonly Sample[], days: number): readonly Sample[] {

@@ -13,12 +13,11 @@ import { atMost, type CaseOutcome } from "../result.ts";
 import { Trial } from "../trial.ts";
 import { residentMiB } from "./soak.ts";
 
-/** Deliveries in retry, far more than the workers cache. A tenth of them if quick. */
+/** Deliveries in retry, far more than the workers cache. */
 interface Retried {
-  readonly events: number;
+  readonly events: { readonly full: number; readonly quick: number };
   readonly perSecond: number;
 }
-const QUICK_SHARE = 0.1;
 const SAMPLE_MS = 5_000;
 /** Time for which retries go on after the last event. */
 const RETRIES_MS = { full: 260_000, quick: 60_000 } as const;
@@ -69,7 +68,7 @@ function kibEach(samples: readonly Sample[]): number {
 /** A third of the receivers fails, a third hangs, a third resets connections, for all attempts. */
 async function retryAll(scene: SetScene, retried: Retried): Promise<CaseOutcome> {
   const { world, load, quick } = scene;
-  const events = Math.round(retried.events * (quick ? QUICK_SHARE : 1));
+  const events = quick ? retried.events.quick : retried.events.full;
   const group = await world.group({ name: "failing", tenants: 20, endpointsPerTenant: 3, fanOut: "one" });
   const third = (rest: number): typeof group.endpoints =>
     group.endpoints.filter((_, index) => index % 3 === rest);
@@ -129,7 +128,7 @@ export const WORKER_MEMORY: readonly ChaosCase[] = [
     about: "two workers while receivers fail, hang and reset all attempts of more deliveries than they cache",
     // All but the last attempts within minutes, so that workflows reach the size that they have at the end.
     setting: { shape: { apis: 2, workers: 2 }, settings: { ...SETTINGS, SIGNET_RETRY_WINDOW_MS: "480000" } },
-    run: async (scene) => await retryAll(scene, { events: 1_600, perSecond: 20 }),
+    run: async (scene) => await retryAll(scene, { events: { full: 1_600, quick: 600 }, perSecond: 20 }),
   },
   {
     name: "worker-memory-open",
@@ -138,6 +137,6 @@ export const WORKER_MEMORY: readonly ChaosCase[] = [
       shape: { apis: 2, workers: 4 },
       settings: { ...SETTINGS, SIGNET_RETRY_WINDOW_MS: "7200000", SIGNET_DELIVERY_BATCH_MAX: "1" },
     },
-    run: async (scene) => await retryAll(scene, { events: 10_000, perSecond: 40 }),
+    run: async (scene) => await retryAll(scene, { events: { full: 10_000, quick: 1_000 }, perSecond: 40 }),
   },
 ];
