@@ -2,6 +2,7 @@ import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { defineConfig } from "vitest/config";
 import { LongAmongFirst } from "./test/support/file-order.ts";
+import { FACTOR } from "./test/support/properties.ts";
 
 const SERVERS = ["./test/support/global-setup.ts"];
 const SYSTEM = ["integration", "workflows", "replay", "conformance", "e2e", "chaos", "upgrade"];
@@ -9,7 +10,7 @@ const SYSTEM = ["integration", "workflows", "replay", "conformance", "e2e", "cha
 const RESTORED = "./test/support/restored-globals.ts";
 const FAILURES = ["./test/support/report-failures.ts"];
 /** Property tests of these projects take as many times longer as they try more cases (test/support/properties.ts). */
-const PROPERTIES_TIMEOUT_MS = 60_000 * Math.max(1, Number(process.env["SIGNET_TEST_PROPERTIES"] ?? 1));
+const PROPERTIES_TIMEOUT_MS = 60_000 * Math.max(1, FACTOR);
 const RECORDING = process.env["SIGNET_RECORD_HISTORIES"] === "1";
 
 const files = SYSTEM.flatMap((directory) =>

@@ -3,7 +3,7 @@ const ASK_AGAIN_MS = 20;
 /** Default patience: below the limit of a test (60 s), so that a failure says what was waited for. */
 export const PATIENCE_MS = 50_000;
 
-/** Anything but null, which says "not yet" no more than it says "done". */
+/** What can be waited for. Null is not: it may mean "not yet" or "done". */
 export type Answer = object | string | number | boolean;
 
 /**
