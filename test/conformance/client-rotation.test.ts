@@ -12,10 +12,7 @@ import type { StoredCredential } from "#lib/client/succession.ts";
 import { useTestApi } from "../support/api.ts";
 import { answerOf } from "../support/child-answer.ts";
 import { provision, type Provisioned } from "../support/factories.ts";
-import { allowMinutes } from "../support/limits.ts";
 import { sql } from "../support/tenant.ts";
-
-allowMinutes(3);
 
 const DAY_MS = 86_400_000;
 const PROGRAM = join(import.meta.dirname, "..", "integration", "client", "rotation-process.ts");

@@ -21,15 +21,12 @@ import {
   verdictOf,
 } from "../support/edge-processes.ts";
 import { grant, provision, type Provisioned } from "../support/factories.ts";
-import { allowMinutes } from "../support/limits.ts";
 import { monotonicMs } from "../support/monotonic.ts";
 import { type OwnDatabase, startOwnDatabase } from "../support/own-database.ts";
 import { withoutPause } from "../support/pauses.ts";
 import { useStarted } from "../support/started.ts";
 import { startTcpProxy, type TcpProxy } from "../support/tcp-proxy.ts";
 import { sql } from "../support/tenant.ts";
-
-allowMinutes(4);
 
 /** From contract 8. */
 const BOUND_MS = 250;

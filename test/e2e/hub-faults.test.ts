@@ -24,15 +24,12 @@ import { eventually } from "../support/eventually.ts";
 import { writeHubCertificates } from "../support/certificates.ts";
 import { createHubProcess, type HubChild, storeLeaseKeys } from "../support/hubs.ts";
 import { createJumpingClock } from "../support/jumping-clock.ts";
-import { allowMinutes } from "../support/limits.ts";
 import { monotonicMs } from "../support/monotonic.ts";
 import { type OwnDatabase, startOwnDatabase } from "../support/own-database.ts";
 import { withoutPause } from "../support/pauses.ts";
 import { THOROUGH } from "../support/properties.ts";
 import { useStarted } from "../support/started.ts";
 import { startTcpProxy, type TcpProxy } from "../support/tcp-proxy.ts";
-
-allowMinutes(4);
 
 /** From contract 8. */
 const BOUND_MS = 250;

@@ -13,11 +13,9 @@ import { searchText } from "#database/repositories/operator-finds.ts";
 import { utcDay } from "#domain/ids.ts";
 import { createLogger } from "#observability/logger.ts";
 import { useTestApi } from "#test/support/api.ts";
-import { allowMinutes } from "#test/support/limits.ts";
 import { seedDeployment } from "#test/support/seeded-deployment.ts";
 import { sql } from "#test/support/tenant.ts";
 
-allowMinutes(3);
 const api = useTestApi();
 let pool: Pool;
 

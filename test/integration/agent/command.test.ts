@@ -4,7 +4,6 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { eventually } from "#test/support/eventually.ts";
-import { allowMinutes } from "#test/support/limits.ts";
 import { type SpawnedProcess, spawnSignet } from "#test/support/processes.ts";
 import {
   CLIENT_ID,
@@ -12,8 +11,6 @@ import {
   secretOf,
   startRotatingServer,
 } from "#test/support/rotating-server.ts";
-
-allowMinutes(3);
 
 let server: RotatingServer;
 let directory: string;

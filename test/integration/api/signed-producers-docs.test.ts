@@ -5,11 +5,8 @@ import { promisify } from "node:util";
 import { expect, test } from "vitest";
 import { publishSigned } from "#docs/examples/publish-signed.ts";
 import { useSharedApi } from "#test/support/api.ts";
-import { allowMinutes } from "#test/support/limits.ts";
 import { createProducer } from "#test/support/producer.ts";
 import { createTenant } from "#test/support/tenant.ts";
-
-allowMinutes(3);
 
 const api = useSharedApi();
 const run = promisify(execFile);

@@ -4,13 +4,10 @@ import type { Environment } from "#config/config.ts";
 import { useSharedApi } from "#test/support/api.ts";
 import { eventually } from "#test/support/eventually.ts";
 import { freePort } from "#test/support/free-port.ts";
-import { allowMinutes } from "#test/support/limits.ts";
 import { startReceiver } from "#test/support/receiver-server.ts";
 import { type RunningCommand, startSignet } from "#test/support/signet-command.ts";
 import { signDelivery } from "#lib/receiver/sign.ts";
 import { createTenant, type Tenant } from "#test/support/tenant.ts";
-
-allowMinutes(3);
 
 const api = useSharedApi({ worker: true });
 

@@ -7,15 +7,12 @@ import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { FileCredentialStore, parseCredential } from "#lib/client/file-credential-store.ts";
 import { answerOf } from "#test/support/child-answer.ts";
-import { allowMinutes } from "#test/support/limits.ts";
 import {
   CLIENT_ID,
   type RotatingServer,
   secretOf,
   startRotatingServer,
 } from "#test/support/rotating-server.ts";
-
-allowMinutes(4);
 
 const PROGRAM = join(import.meta.dirname, "rotation-process.ts");
 

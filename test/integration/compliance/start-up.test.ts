@@ -4,11 +4,8 @@ import { expect, test } from "vitest";
 import type { Environment } from "#config/config.ts";
 import { useTestApi } from "#test/support/api.ts";
 import { freePort } from "#test/support/free-port.ts";
-import { allowMinutes } from "#test/support/limits.ts";
 import { spawnSignet } from "#test/support/processes.ts";
 import { sql } from "#test/support/tenant.ts";
-
-allowMinutes(3);
 
 /** The PKCS #8 prefix of an Ed25519 seed. */
 const PKCS8 = Buffer.from("302e020100300506032b657004220420", "hex");

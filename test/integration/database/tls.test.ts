@@ -11,12 +11,9 @@ import { subscribe } from "#database/subscription.ts";
 import { createLogger } from "#observability/logger.ts";
 import { certificateFiles, clientPair, newRoot, serverPair, today } from "#test/support/certificates.ts";
 import { eventually } from "#test/support/eventually.ts";
-import { allowMinutes } from "#test/support/limits.ts";
 import { execute, SERVICE_LOGIN, withDatabase } from "#test/support/test-database.ts";
 import { startTlsDatabase, type TlsDatabase } from "#test/support/tls-servers.ts";
 import { machineTimers } from "#runtime/machine-timers.ts";
-
-allowMinutes(2);
 
 const log = createLogger({ level: "silent" });
 /** Superusers need only a password; other users also need a certificate. */

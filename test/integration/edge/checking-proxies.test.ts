@@ -18,13 +18,10 @@ import { useTestEdge } from "#test/support/edge.ts";
 import { startEnvoy, withoutEnvoy } from "#test/support/envoy.ts";
 import { accessToken, bearer, grant, provision, type Provisioned } from "#test/support/factories.ts";
 import { call, type CallOptions } from "#test/support/https-request.ts";
-import { allowMinutes } from "#test/support/limits.ts";
 import { eventually } from "#test/support/eventually.ts";
 import { freePort } from "#test/support/free-port.ts";
 import { type SpawnedProcess, spawnProcess } from "#test/support/processes.ts";
 import { skipUnless } from "#test/support/skips.ts";
-
-allowMinutes(2);
 
 const clients = await newRoot("Clients");
 const servers = await newRoot("Servers");

@@ -13,12 +13,9 @@ import { systemClock } from "#runtime/machine-timers.ts";
 import { createLogger } from "#observability/logger.ts";
 import { useTestApi } from "#test/support/api.ts";
 import { openTestSigner, type TestSigner } from "#test/support/checkpoints.ts";
-import { allowMinutes } from "#test/support/limits.ts";
 import { type PortalVisitor, signInToPortal } from "#test/support/portal.ts";
 import { startSignet } from "#test/support/signet-command.ts";
 import { createEndpoint, createTenant, rows, type Tenant } from "#test/support/tenant.ts";
-
-allowMinutes(3);
 
 const api = useTestApi();
 const SCOPES = ["portal:sign_in", "webhooks:read", "webhooks:write", "compliance:read", "credentials:read"];

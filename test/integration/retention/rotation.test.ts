@@ -15,11 +15,8 @@ import { EVENTS_ROUTE, insertEvents } from "#database/repositories/webhooks/even
 import { tenantTransaction } from "#database/transaction.ts";
 import { DAY_MS, HOUR_MS, newId } from "#domain/ids.ts";
 import { createLogger } from "#observability/logger.ts";
-import { allowMinutes } from "#test/support/limits.ts";
 import { seededRandom } from "#test/support/seeded-random.ts";
 import { useTestDatabase } from "#test/support/services.ts";
-
-allowMinutes(3);
 
 const MINUTE_MS = 60_000;
 /** No table is closed for a day after the migration. */
