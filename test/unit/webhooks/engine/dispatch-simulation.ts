@@ -75,7 +75,8 @@ export class Simulation {
   readonly #options: SimulationOptions;
   readonly #known: KnownOutbox;
   readonly #busy: BusyTenants;
-  #agenda: Planned[] = [];
+  /** In the order of their times. */
+  readonly #agenda: Planned[] = [];
   #underWay = 0;
   #openPlaces: number;
   #mostWaiting = 0;
@@ -103,15 +104,12 @@ export class Simulation {
   advance(ms: number): void {
     const end = this.nowMs + ms;
     for (;;) {
-      const next = this.#agenda.reduce<Planned | undefined>(
-        (least, each) => (least === undefined || each.atMs < least.atMs ? each : least),
-        undefined,
-      );
+      const next = this.#agenda[0];
       this.#pass(Math.min(next?.atMs ?? end, end));
       if (next === undefined || next.atMs > end) {
         return;
       }
-      this.#agenda = this.#agenda.filter((each) => each !== next);
+      this.#agenda.shift();
       next.run();
     }
   }
@@ -434,7 +432,8 @@ export class Simulation {
   }
 
   #at(atMs: number, run: () => void): void {
-    this.#agenda.push({ atMs, run });
+    const before = this.#agenda.findLastIndex((each) => each.atMs <= atMs);
+    this.#agenda.splice(before + 1, 0, { atMs, run });
   }
 
   #pass(atMs: number): void {
