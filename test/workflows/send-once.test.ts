@@ -142,6 +142,7 @@ describe.concurrent("one attempt that is run more than once", () => {
     const { receiver, run, tenant, id } = await publishTo({ kind: "answer", delayMs: 2_500 });
     const [one, other] = [startSender(), startSender()];
     expect(kinds(await run(one, true))).toEqual(["unsettled"]);
+    await receiver.waitFor(1);
     expect(kinds(await run(other))).toEqual(["delivered"]);
     expect(receiver.requests).toHaveLength(1);
     expect(await made.current.attempts(tenant, id)).toMatchObject([{ attempt: 1, status: 200 }]);
@@ -185,6 +186,8 @@ describe.concurrent("one attempt that is run more than once", () => {
     // By the second process's clock, the first one's lease has ended.
     const [one, other] = [startSender(), startSender(60_000)];
     expect(kinds(await run(one, true))).toEqual(["unsettled"]);
+    // Without its lease, which the first request has, the second process would send the only one.
+    await receiver.waitFor(1);
     const taken = run(other);
     await receiver.waitFor(2);
     second.resolve(undefined);
