@@ -39,7 +39,8 @@ const LOST =
 /** Whether a query failed because the database is unavailable, so that it may succeed later. */
 export function isDatabaseAway(error: unknown): boolean {
   if (error instanceof DatabaseError) {
-    return AWAY.test(error.code ?? "") || isContention(error);
+    // What is fatal ended the connection. On a full disk, a new one fails with XX000, which can mean anything.
+    return error.severity === "FATAL" || AWAY.test(error.code ?? "") || isContention(error);
   }
   if (error instanceof AggregateError) {
     // The host name has several addresses.

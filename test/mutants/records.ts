@@ -102,6 +102,14 @@ export const RECORDS: readonly Mutant[] = [
     caughtBy: "test/integration/database/standby-gone.test.ts",
   },
   {
+    name: "connection-that-a-full-disk-ends-is-a-fault",
+    breaks: "A full disk under PostgreSQL is a 503, which clients repeat (docs/benchmarks/chaos.md)",
+    file: "src/database/errors.ts",
+    find: 'error.severity === "FATAL" || ',
+    replace: "",
+    caughtBy: "test/unit/database/errors.test.ts",
+  },
+  {
     name: "lock-timeout-is-repeated",
     breaks: "A statement gives up a lock that is not free in time (docs/guarantees.md)",
     file: "src/database/errors.ts",

@@ -2,10 +2,8 @@ import { DatabaseError } from "pg";
 import { describe, expect, it } from "vitest";
 import { DatabaseBusyError, isDatabaseAway } from "#database/errors.ts";
 
-function refused(code: string): DatabaseError {
-  const error = new DatabaseError("refused", 7, "error");
-  error.code = code;
-  return error;
+function refused(code: string, severity = "ERROR"): DatabaseError {
+  return Object.assign(new DatabaseError("refused", 7, "error"), { code, severity });
 }
 
 function failed(code: string): Error {
@@ -20,6 +18,7 @@ describe("a database error counts as unavailability", () => {
     ["that has no connections left", refused("53300")],
     ["that accepts no connections", refused("55000")],
     ["whose disk is full", refused("53100")],
+    ["that accepts no connection, because its disk is full", refused("XX000", "FATAL")],
     ["that has become a standby", refused("25006")],
     ["that cancelled a statement after its timeout", refused("57014")],
     ["that ended a deadlock", refused("40P01")],
@@ -43,6 +42,7 @@ describe("a database error counts as unavailability", () => {
     ["that refuses a value", refused("22P02")],
     ["that refuses a duplicate", refused("23505")],
     ["that has no such table", refused("42P01")],
+    ["with a fault of its own", refused("XX000")],
     ["for another error", new TypeError("undefined is not a function")],
     ["whose file is missing", failed("ENOENT")],
     ["for no error", undefined],
