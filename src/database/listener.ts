@@ -2,6 +2,7 @@
 import type { Client } from "pg";
 import type { Logger } from "pino";
 import { BoundedClient } from "./bounded-client.ts";
+import { SESSION_IDLE_MS } from "./role-settings.ts";
 import type { Timer, Timers } from "#domain/clock.ts";
 
 const RECONNECT_MS = 1_000;
@@ -57,7 +58,8 @@ export function listen({ url, channels, timers, log }: ListenerOptions): () => P
     fresh.on("notification", ({ channel, payload }) => channels[channel]?.(payload));
     try {
       await fresh.connect();
-      await fresh.query(names.map((name) => `LISTEN ${name}`).join("; "));
+      const idle = `SET idle_session_timeout = ${SESSION_IDLE_MS}`;
+      await fresh.query([idle, ...names.map((name) => `LISTEN ${name}`)].join("; "));
       connected = true;
       asking = timers
         .every(ASK_EVERY_MS, () => {

@@ -11,7 +11,7 @@ import {
 } from "./bounded-client.ts";
 import { DatabaseBusyError, repeatContended } from "./errors.ts";
 import { createInstantParser } from "./instants.ts";
-import { roleSettings, type ServiceRole } from "./role-settings.ts";
+import { POOL_IDLE_MS, roleSettings, type ServiceRole } from "./role-settings.ts";
 import { within } from "#runtime/within.ts";
 import { machineTimers } from "#runtime/machine-timers.ts";
 
@@ -255,5 +255,6 @@ function clientOptions({
     connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
     answerMs: statementMs + ANSWER_MARGIN_MS,
     maxLifetimeSeconds: LIFETIME_SECONDS,
+    idleTimeoutMillis: POOL_IDLE_MS,
   };
 }

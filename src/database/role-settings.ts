@@ -25,6 +25,14 @@ const GENERIC_PLANS: ReadonlySet<ServiceRole> = new Set(["signet_ingest", "signe
 const LOOKS_FOR_WAITING: ReadonlySet<ServiceRole> = new Set(["signet_worker", "signet_operator"]);
 
 const IDLE_IN_TRANSACTION_MS = 15_000;
+/** A pool closes a connection that nobody has used for so long, in milliseconds. */
+export const POOL_IDLE_MS = 10_000;
+/**
+ * The server ends a session without a statement after this time, in milliseconds. No living client leaves one unused for
+ * so long. It may be gone without a word: a firewall has forgotten the connection, or a host has died. Until the kernel
+ * noticed, hours later, its sessions would keep the places of new ones.
+ */
+export const SESSION_IDLE_MS = 3 * POOL_IDLE_MS;
 
 /**
  * Values that statements and the parsing of their answers rely on. The database or the login may have others, set by
@@ -77,6 +85,7 @@ export function roleSettings(role: ServiceRole, statementMs: number, scope: Sett
     [scope === "session" ? "default_transaction_isolation" : "transaction_isolation"]: "read committed",
     statement_timeout: statementMs,
     idle_in_transaction_session_timeout: IDLE_IN_TRANSACTION_MS,
+    ...(scope === "session" ? { idle_session_timeout: SESSION_IDLE_MS } : {}),
     // A pooler may pass on a session that another role has used.
     plan_cache_mode: GENERIC_PLANS.has(role) ? "force_generic_plan" : "auto",
   };

@@ -110,6 +110,15 @@ export const RECORDS: readonly Mutant[] = [
     caughtBy: "test/unit/database/errors.test.ts",
   },
   {
+    name: "sessions-outlive-their-clients",
+    breaks:
+      "What a forgetful network leaves on PostgreSQL takes no connections from others (docs/operations.md)",
+    file: "src/database/role-settings.ts",
+    find: '    ...(scope === "session" ? { idle_session_timeout: SESSION_IDLE_MS } : {}),\n',
+    replace: "",
+    caughtBy: "test/integration/database/half-open.test.ts",
+  },
+  {
     name: "lock-timeout-is-repeated",
     breaks: "A statement gives up a lock that is not free in time (docs/guarantees.md)",
     file: "src/database/errors.ts",

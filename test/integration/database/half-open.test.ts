@@ -156,6 +156,32 @@ test.concurrent(
   TIMEOUT_MS,
 );
 
+test.concurrent(
+  "the server ends the sessions that a forgetful network has left there",
+  async ({ line: { proxy, url, pool } }) => {
+    await fill(pool);
+    const asked = await Promise.all(
+      Array.from(
+        { length: 4 },
+        async () => await pool.query("SELECT pg_backend_pid() AS pid, pg_sleep(0.1)"),
+      ),
+    );
+    const heard = Promise.withResolvers<undefined>();
+    const channels = { forgotten: () => heard.resolve(undefined) };
+    const stop = listen({ timers: machineTimers, url, channels, log });
+    await heard.promise;
+    const listening = await askAdmin("SELECT pid FROM pg_stat_activity WHERE query LIKE '%LISTEN forgotten'");
+    const pids = [...asked, listening].flatMap(({ rows }) => rows.map(({ pid }) => pid as number));
+    expect(new Set(pids).size).toBe(5);
+    proxy.blackHole();
+    await Promise.all([stop(), pool.end()]);
+    const left = `SELECT FROM pg_stat_activity WHERE pid IN (${pids.join()})`;
+    expect((await askAdmin(left)).rowCount).toBe(5);
+    await eventually(async () => (await askAdmin(left)).rowCount === 0, "the end of the sessions");
+  },
+  TIMEOUT_MS,
+);
+
 test.concurrent("a pool rejects excess waiters at once, as if the database were away", async ({
   line: { proxy, pool },
 }) => {
