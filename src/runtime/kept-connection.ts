@@ -3,7 +3,7 @@
  * attempts to open another begin one beside the other. The first that opens wins, and the others are ended.
  */
 import type { Timers } from "#domain/clock.ts";
-import { afterLoopTime, loopStopwatch } from "./loop-time.ts";
+import { afterLoopTime } from "./loop-time.ts";
 
 /** Shortest time after which an attempt counts as silent and is ended, in the loop's time. */
 const PATIENCE_MS = 1_000;
@@ -43,8 +43,7 @@ export interface KeptOptions<C> {
   readonly timers: Timers;
   /**
    * Time for an attempt until the first has opened, in milliseconds; 1,000 by default. Afterwards an attempt gets three
-   * times as long as the fastest took, and not less than 1,000: in the loop's time, because the first one often shares
-   * the loop with the start of the process.
+   * times as long as the fastest took, and not less than 1,000.
    */
   readonly patienceMs?: number;
 }
@@ -178,9 +177,7 @@ export class KeptConnection<C> {
     this.#attempts.add(ending);
     // The next one begins in the middle of this one.
     this.#plan(this.#patienceMs / 2);
-    // Once attempts get the least, no measurement can change that.
-    const stop = this.#patienceMs > PATIENCE_MS ? loopStopwatch(timers) : () => 0;
-    let openedMs: number;
+    const beganAt = timers.monotonic();
     const cancel = afterLoopTime(timers, this.#patienceMs, () => ending.abort(new Error(SLOW)));
     try {
       line.connection = await open({
@@ -200,9 +197,8 @@ export class KeptConnection<C> {
       return;
     } finally {
       cancel();
-      openedMs = stop();
     }
-    this.#patienceMs = Math.min(this.#patienceMs, Math.max(3 * openedMs, PATIENCE_MS));
+    this.#patienceMs = Math.min(this.#patienceMs, Math.max(3 * (timers.monotonic() - beganAt), PATIENCE_MS));
     this.#attempts.delete(ending);
     this.#use(line, line.connection);
   }

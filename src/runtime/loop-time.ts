@@ -35,33 +35,6 @@ export function afterLoopTime(timers: Timers, ms: number, callback: () => void):
   };
 }
 
-/** Shortest time that {@link loopStopwatch} sees pass, in milliseconds. A stall counts as so much. */
-const TICK_MS = 20;
-
-/** Starts to measure the loop's time. @returns a function that ends the measurement and returns the milliseconds */
-export function loopStopwatch(timers: Timers): () => number {
-  let ms = 0;
-  let tickedAt = timers.monotonic();
-  let timer: Timer;
-  let ended = false;
-  const wait = (): void => {
-    timer = timers.after(TICK_MS, () => timers.soon(tick));
-  };
-  const tick = (): void => {
-    if (!ended) {
-      ms += TICK_MS;
-      tickedAt = timers.monotonic();
-      wait();
-    }
-  };
-  wait();
-  return () => {
-    ended = true;
-    timers.cancel(timer);
-    return ms + Math.min(timers.monotonic() - tickedAt, TICK_MS);
-  };
-}
-
 /** Waits for `work`. After `ms` milliseconds of the loop's time, calls `giveUp`, which must make `work` settle. */
 export async function withinLoopTime<T>(
   timers: Timers,

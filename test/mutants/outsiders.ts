@@ -205,14 +205,6 @@ export const OUTSIDERS: readonly Mutant[] = [
     caughtBy: "test/unit/runtime/kept-connection.test.ts",
   },
   {
-    name: "slow-start-slows-later-attempts",
-    breaks: "Tokens are admitted within a second of the end of a cut (docs/guarantees.md)",
-    file: "src/runtime/loop-time.ts",
-    find: "ms += TICK_MS;",
-    replace: "ms += timers.monotonic() - tickedAt;",
-    caughtBy: "test/unit/runtime/kept-connection.test.ts",
-  },
-  {
     name: "requests-wait-for-silent-hubs",
     breaks: "A region's edges refuse within half a second of a cut (docs/runbook.md)",
     file: "src/revocation/hub-follower.ts",

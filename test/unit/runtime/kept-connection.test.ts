@@ -160,14 +160,3 @@ test("far away, an attempt gets three times as long as the fastest took", async 
     [0, 1, 3],
   ]);
 });
-
-test("the stalls of a busy start do not give later attempts more time", async () => {
-  const { kept, attempts, starts } = keep((number) => (number === 0 ? 900 : "swallowed"), 3_000);
-  void kept.start();
-  await time.stall(880);
-  await time.advance(100);
-  attempts[0]?.attempted.onLost();
-  await time.advance(1_600);
-  const [, second = 0, ...others] = starts();
-  expect(others.map((at) => at - second)).toEqual([500, 1_000, 1_500]);
-});
