@@ -80,10 +80,11 @@ export class RevocationFollower {
   readonly #kept: KeptConnection<Subscription>;
   /** The connection over which everything was read. */
   #subscription: Subscription | undefined;
-  #asking = false;
+  /** The connection over which a question is under way. On one that was replaced, its end may take a second. */
+  #asking: Subscription | undefined;
   /** A notification arrived that the pending answer may not cover. */
   #unexplained = false;
-  #acknowledging = false;
+  #acknowledging: Subscription | undefined;
   #acknowledged = 0;
   /** The highest applied sequence number, and when it was applied. */
   #applied = { sequence: 0, at: 0 };
@@ -263,10 +264,10 @@ export class RevocationFollower {
 
   async #ask(): Promise<void> {
     const subscription = this.#subscription;
-    if (subscription === undefined || this.#asking) {
+    if (subscription === undefined || this.#asking === subscription) {
       return;
     }
-    this.#asking = true;
+    this.#asking = subscription;
     this.#unexplained = false;
     try {
       const sentAt = this.#options.timers.monotonic();
@@ -278,7 +279,7 @@ export class RevocationFollower {
     } catch (error) {
       this.#lose(subscription, error);
     } finally {
-      this.#asking = false;
+      this.#asking = this.#asking === subscription ? undefined : this.#asking;
     }
   }
 
@@ -336,10 +337,10 @@ export class RevocationFollower {
     if (this.#applied.sequence !== this.view.applied) {
       this.#applied = { sequence: this.view.applied, at: timers.monotonic() };
     }
-    if (this.#acknowledging || subscription === undefined) {
+    if (subscription === undefined || this.#acknowledging === subscription) {
       return;
     }
-    this.#acknowledging = true;
+    this.#acknowledging = subscription;
     try {
       while (this.#acknowledged !== this.view.applied && this.#subscription === subscription) {
         await this.#options.timers.sleep(ACKNOWLEDGE_AFTER_MS + (identity.lockKey % ACKNOWLEDGE_SPREAD_MS));
@@ -350,7 +351,7 @@ export class RevocationFollower {
     } catch (error) {
       this.#options.log.debug({ err: error }, "revocations were not acknowledged");
     } finally {
-      this.#acknowledging = false;
+      this.#acknowledging = this.#acknowledging === subscription ? undefined : this.#acknowledging;
     }
   }
 

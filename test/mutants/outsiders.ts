@@ -205,6 +205,14 @@ export const OUTSIDERS: readonly Mutant[] = [
     caughtBy: "test/unit/runtime/kept-connection.test.ts",
   },
   {
+    name: "question-on-a-replaced-connection-holds-up-the-next",
+    breaks: "Tokens are admitted within a second of the end of a cut (docs/guarantees.md)",
+    file: "src/revocation/follower.ts",
+    find: "subscription === undefined || this.#asking === subscription",
+    replace: "subscription === undefined || this.#asking !== undefined",
+    caughtBy: "test/unit/revocation/follower-schedules.test.ts",
+  },
+  {
     name: "requests-wait-for-silent-hubs",
     breaks: "A region's edges refuse within half a second of a cut (docs/runbook.md)",
     file: "src/revocation/hub-follower.ts",

@@ -17,6 +17,11 @@ const FAULTS_MS = 20_000;
 const RECOVERED_MS = 10_000;
 const { numRuns: SCHEDULES } = cases(150);
 const STALLS_MS = 4_200;
+/** How long a closed connection over which nothing arrives keeps its questions, and an opening one its caller. */
+const CLOSE_MS = 1_000;
+const CONNECT_MS = 5_000;
+/** After a cut, an attempt begins within half a second. It opens, and reads everything. */
+const AGAIN_MS = 800;
 const log = createLogger({ level: "silent" });
 
 interface Line {
@@ -75,6 +80,7 @@ class Model {
   readonly other = {
     connect: async () => {
       if (this.away !== undefined) {
+        await this.time.sleep(this.away === "swallowed" ? CONNECT_MS : 1);
         throw new Error("no connection");
       }
       await this.time.sleep(1 + this.below(20));
@@ -116,7 +122,12 @@ class Model {
           resolve({ rows: this.#rows(statement, thereAt) });
         });
       });
-    const close = async (): Promise<void> => await Promise.resolve(end(new Error("closed")));
+    const close = async (): Promise<void> => {
+      if (line.cut) {
+        await this.time.sleep(CLOSE_MS);
+      }
+      end(new Error("closed"));
+    };
     return { line, db: { query }, close };
   }
 
@@ -242,6 +253,31 @@ test("no schedule of faults lets a token be admitted a lease after its revocatio
     await time.advance(1_000);
     expect(await admits, `seed ${seed}`).toBe(true);
     expect(follower.view.sequence, `seed ${seed}`).toBe(model.committed.length);
+    const stopped = follower.stop();
+    await time.advance(2_000);
+    await stopped;
+  }
+});
+
+test("after a cut of any length, requests are admitted again within 800 ms, and none is rejected later", async () => {
+  for (let seed = 1; seed <= SCHEDULES; seed += 1) {
+    const model = new Model(seed);
+    const { time } = model;
+    const follower = follow(model);
+    const started = follower.start();
+    await time.advance(2_000);
+    await started;
+    model.away = "swallowed";
+    model.lines.forEach((line) => (line.cut = true));
+    const endsAt = time.now + 200 + model.below(3_000);
+    time.after(endsAt - time.now, () => (model.away = undefined));
+    let rejectedAt = endsAt;
+    while (time.now < endsAt + 4_000) {
+      const admitted = isAdmitted(follower);
+      await time.advance(150);
+      rejectedAt = (await admitted) ? rejectedAt : time.now;
+    }
+    expect(rejectedAt - endsAt, `seed ${seed}`).toBeLessThanOrEqual(AGAIN_MS);
     const stopped = follower.stop();
     await time.advance(2_000);
     await stopped;
