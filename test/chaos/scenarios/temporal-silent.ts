@@ -13,8 +13,11 @@ import type { Scene } from "../trial.ts";
 const SILENT_MS = { full: 40_000, quick: 15_000 } as const;
 /** From the first connection that works (docs/guarantees.md). */
 const READY_SECONDS = 15;
-/** A task that Temporal gave to a connection which it does not know to be silent is given again after this time. */
-const LOST_TASK_SECONDS = 5;
+/**
+ * A first attempt at a slow endpoint that Temporal gave to a connection which it does not know to be silent is given again
+ * after this time: the timeout of its heartbeats, and the pause before its second try (decision 43).
+ */
+const LOST_TASK_SECONDS = 17;
 const READY_TIMEOUT_MS = 60_000;
 const POLL_MS = 100;
 /** Their retries need Temporal. */
@@ -80,7 +83,7 @@ function silenced(silence: Silence, times: number): (scene: Scene) => Promise<Ca
           faults: Array.from({ length: times }, () => fault),
           flowSeconds: READY_SECONDS,
           // First requests to failing endpoints, too, which only workflows make.
-          drainedSeconds: times === 1 ? READY_SECONDS : READY_SECONDS + LOST_TASK_SECONDS,
+          drainedSeconds: READY_SECONDS + LOST_TASK_SECONDS,
         },
         sizeOf("long", quick),
       );
