@@ -3,6 +3,14 @@ import type { Mutant } from "./mutant.ts";
 
 export const DELIVERIES: readonly Mutant[] = [
   {
+    name: "attempt-without-a-socket-is-remembered",
+    breaks: "An attempt for which the worker lacks descriptors is made again (docs/guarantees.md)",
+    file: "src/webhooks/engine/in-flight-requests.ts",
+    find: '(ended?.kind === "postponed" ? void this.#remove(id, request) : this.#end(id, request))',
+    replace: "this.#end(id, request)",
+    caughtBy: "test/unit/webhooks/engine/in-flight-requests.test.ts",
+  },
+  {
     name: "taken-id-counts-as-started",
     breaks: "A delivery never waits for a workflow that does not know it (docs/guarantees.md)",
     file: "src/webhooks/engine/hand-back.ts",

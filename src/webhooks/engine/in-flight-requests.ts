@@ -11,6 +11,7 @@ import { endedWith, startAttempt } from "./attempt-span.ts";
 import { countAttempt, countEnded, countInternalFailure } from "./delivery-metrics.ts";
 import type { createGoneDisabler } from "../endpoints/disable-failing.ts";
 import type { SentAttempt } from "../sending/delivery-sender.ts";
+import { isOwnLack } from "../sending/http-sender.ts";
 import type { EndpointFailures } from "../pacing/endpoint-failures.ts";
 import type { EndpointHealth } from "../pacing/endpoint-health.ts";
 import type { AttemptPlan, MemberOutcome } from "./member-outcome.ts";
@@ -20,6 +21,10 @@ import type { Recorder } from "./recorder.ts";
 const REMEMBER_MS = 5_000;
 /** The receiver wants no more deliveries (RFC 9110 section 15.5.11, Standard Webhooks). */
 const GONE = 410;
+/** Shortest pause of an attempt for which this process could open no socket, in milliseconds. The longest is twice as long. */
+const LACK_PAUSE_MS = 1_000;
+/** Between two lines in the log about such attempts. */
+const LACK_SAID_EVERY_MS = 10_000;
 /** A request has ended by then: it takes at most 10 s to its headers and 2 s for its body. */
 export const LEASE_MS = 15_000;
 
@@ -61,6 +66,7 @@ export class InFlightRequests {
   #recentlyEnded = new Map<string, InFlightRequest>();
   #recentlyEndedBefore = new Map<string, InFlightRequest>();
   #generationEndsMs = 0;
+  #lackSaidAtMs = Number.NEGATIVE_INFINITY;
 
   constructor(options: InFlightRequestsOptions) {
     this.#options = options;
@@ -89,10 +95,11 @@ export class InFlightRequests {
     const sent = send(delivery, key.attempt);
     const outcome = (span === undefined ? sent : endedWith(span, sent)).then(
       async (ended) => await this.#record({ key, delivery, plan, attemptId, span, sent: ended }),
+      (error: unknown) => this.#postpone(error),
     );
     // Registered before any waiter, so waiters find the request ended. The caller may have left when it fails.
     outcome.then(
-      () => this.#end(id, request),
+      (ended) => (ended?.kind === "postponed" ? void this.#remove(id, request) : this.#end(id, request)),
       (error: unknown) => {
         // A retry must send again instead of getting this failure.
         this.#remove(id, request);
@@ -175,6 +182,26 @@ export class InFlightRequests {
       // Drop the delivery that the lease refers to, because thousands of requests are remembered.
       this.#recentlyEnded.set(id, { ...request, lease: noLease });
     }
+  }
+
+  /**
+   * Returns the outcome of an attempt for which there was no socket: it is made again when others have ended, at a random
+   * time, so that not all try at once.
+   *
+   * @throws every other error
+   */
+  #postpone(error: unknown): MemberOutcome {
+    if (!isOwnLack(error)) {
+      throw error;
+    }
+    const { clock, log, randomBytes } = this.#options;
+    const nowMs = clock.now();
+    if (nowMs - this.#lackSaidAtMs >= LACK_SAID_EVERY_MS) {
+      this.#lackSaidAtMs = nowMs;
+      log.warn({ err: error }, "attempts wait, because this process can open no further connection");
+    }
+    const [random = 0] = randomBytes(1);
+    return { kind: "postponed", dueMs: nowMs + LACK_PAUSE_MS * (1 + random / 256) };
   }
 
   async #record(ended: {

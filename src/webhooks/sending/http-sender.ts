@@ -104,7 +104,8 @@ const MAX_IDLE_PER_ORIGIN = 256;
 /** The machine or process has no more file descriptors or memory for a socket. */
 const OWN_LACK: ReadonlySet<unknown> = new Set(["EMFILE", "ENFILE", "ENOBUFS", "ENOMEM"]);
 
-function isOwnLack(error: Error | null): error is ConnectFailure {
+/** Whether a request could not be sent because this process, or its machine, can open no socket. */
+export function isOwnLack(error: unknown): error is ConnectFailure {
   return (
     error instanceof ConnectFailure && OWN_LACK.has((error.cause as { code?: unknown } | undefined)?.code)
   );

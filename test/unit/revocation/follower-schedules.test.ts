@@ -260,7 +260,7 @@ test("no schedule of faults lets a token be admitted a lease after its revocatio
 });
 
 test("after a cut of any length, requests are admitted again within 800 ms, and none is rejected later", async () => {
-  for (let seed = 1; seed <= SCHEDULES; seed += 1) {
+  for (let seed = 1; seed <= SCHEDULES / 3; seed += 1) {
     const model = new Model(seed);
     const { time } = model;
     const follower = follow(model);
