@@ -3,6 +3,23 @@ import type { Mutant } from "./mutant.ts";
 
 export const GROWTH: readonly Mutant[] = [
   {
+    name: "connection-that-a-full-disk-ends-is-a-fault",
+    breaks: "A full disk under PostgreSQL is a 503, which clients repeat (docs/benchmarks/chaos.md)",
+    file: "src/database/errors.ts",
+    find: 'error.severity === "FATAL" || ',
+    replace: "",
+    caughtBy: "test/unit/database/errors.test.ts",
+  },
+  {
+    name: "sessions-outlive-their-clients",
+    breaks:
+      "What a forgetful network leaves on PostgreSQL takes no connections from others (docs/operations.md)",
+    file: "src/database/role-settings.ts",
+    find: '    ...(scope === "session" ? { idle_session_timeout: SESSION_IDLE_MS } : {}),\n',
+    replace: "",
+    caughtBy: "test/integration/database/half-open.test.ts",
+  },
+  {
     name: "large-batches-never-rest",
     breaks: "A tenant with many events rests after each commit while others publish (decision 28)",
     file: "src/webhooks/ingest/waiting-room.ts",
