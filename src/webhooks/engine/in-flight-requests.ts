@@ -201,7 +201,7 @@ export class InFlightRequests {
       log.warn({ err: error }, "attempts wait, because this process can open no further connection");
     }
     const [random = 0] = randomBytes(1);
-    return { kind: "postponed", dueMs: nowMs + LACK_PAUSE_MS * (1 + random / 256) };
+    return { kind: "postponed", dueMs: nowMs + Math.floor(LACK_PAUSE_MS * (1 + random / 256)) };
   }
 
   async #record(ended: {
