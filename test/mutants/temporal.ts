@@ -347,6 +347,14 @@ export const TEMPORAL: readonly Mutant[] = [
     caughtBy: "test/unit/webhooks/engine/list-lanes.test.ts",
   },
   {
+    name: "answering-endpoints-wait-for-silent-ones",
+    breaks: "First attempts to endpoints that answer do not wait for lists of silent ones (decision 43)",
+    file: "src/webhooks/engine/list-lanes.ts",
+    find: "health.silentSinceMs(id) === undefined);",
+    replace: 'health.silentSinceMs(id) !== undefined || id !== "");',
+    caughtBy: "test/unit/webhooks/engine/list-lanes.test.ts",
+  },
+  {
     name: "late-lanes-go-on",
     breaks: "A late lane leaves its turns to first attempts (decision 43)",
     file: "src/webhooks/engine/list-lanes.ts",

@@ -110,6 +110,7 @@ export class Dispatcher implements HandOver {
     this.#loops ??= Promise.all([
       this.#firstLane(),
       this.#every(LANE_MS, "slow lane", async () => await this.#lanes.slowRound()),
+      this.#every(LANE_MS, "silent lane", async () => await this.#lanes.silentRound()),
       this.#every(LANE_MS, "retry lane", async () => await this.#lanes.retryRound()),
       this.#every(SWEEP_MS, "dead-letter lane", async () => await this.#lanes.letterRound()),
       this.#every(SWEEP_MS, "sweep", async () => {

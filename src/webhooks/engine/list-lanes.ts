@@ -109,6 +109,8 @@ interface Round {
   readonly tookMs: number;
 }
 
+const NO_ROUND: Round = { full: false, tookMs: 0 };
+
 /** Returns how many lists the next round claims. */
 function nextLists(lists: number, max: number, { tookMs }: Round): number {
   return tookMs > ROUND_MS ? Math.max(LISTS_MIN, lists >> 1) : Math.min(max, lists * 2);
@@ -117,6 +119,7 @@ function nextLists(lists: number, max: number, { tookMs }: Round): number {
 export class ListLanes {
   readonly #options: ListLanesOptions;
   #slowLists = SLOW_LISTS_MAX;
+  #silentLists = SLOW_LISTS_MAX;
   #retryLists = RETRY_LISTS_MAX;
   #letterLists = LETTER_LISTS_MAX;
   #afterRetryTenant = "";
@@ -126,6 +129,7 @@ export class ListLanes {
   /** When the last list of an endpoint's dead letters was claimed. */
   readonly #lettersAtMs = new Map<string, number>();
   readonly #slowTurns: LaneTurns;
+  readonly #silentTurns: LaneTurns;
   readonly #retryTurns: LaneTurns;
   /** When first attempts were last claimed. */
   #claimedAtMs = Number.NEGATIVE_INFINITY;
@@ -133,6 +137,7 @@ export class ListLanes {
   constructor(options: ListLanesOptions) {
     this.#options = options;
     this.#slowTurns = new LaneTurns(options.timers);
+    this.#silentTurns = new LaneTurns(options.timers);
     this.#retryTurns = new LaneTurns(options.timers);
   }
 
@@ -141,14 +146,28 @@ export class ListLanes {
     this.#claimedAtMs = this.#options.timers.monotonic();
   }
 
+  /** Starts lists of slow endpoints that answer. Returns whether the next round should follow at once. */
+  async slowRound(): Promise<boolean> {
+    return await this.#inTurn(this.#slowTurns, async () => {
+      const round = await this.#claimSlow(this.#answering(), this.#slowLists);
+      this.#slowLists = nextLists(this.#slowLists, SLOW_LISTS_MAX, round);
+      return this.#isFollowed(round);
+    });
+  }
+
   /**
-   * Starts lists of slow endpoints. Returns whether the next round should follow at once.
+   * Starts lists of silent endpoints, which others must not wait for. Returns whether the next round should follow at
+   * once.
    *
    * While an endpoint is silent, its deliveries are collected: the list before is the probe for those that wait. After a
    * full list, the next one follows at once. After an answer, none waits.
    */
-  async slowRound(): Promise<boolean> {
-    return await this.#inTurn(this.#slowTurns, async () => await this.#claimSlow());
+  async silentRound(): Promise<boolean> {
+    return await this.#inTurn(this.#silentTurns, async () => {
+      const round = await this.#claimSlow(this.#silent(), this.#silentLists);
+      this.#silentLists = nextLists(this.#silentLists, SLOW_LISTS_MAX, round);
+      return this.#isFollowed(round);
+    });
   }
 
   /** Starts lists of retries. Returns whether the next round should follow at once. */
@@ -161,34 +180,36 @@ export class ListLanes {
     return turns.begin(this.#yields) ? turns.end(false) : turns.end(await round());
   }
 
-  async #claimSlow(): Promise<boolean> {
+  async #claimSlow(endpointIds: readonly string[], count: number): Promise<Round> {
     const { pool, starter, starts } = this.#options;
-    const slow = this.#slowEndpoints();
-    if (slow.length === 0 || starts.pauseMs > 0) {
-      return false;
+    if (endpointIds.length === 0 || starts.pauseMs > 0) {
+      return NO_ROUND;
     }
-    const lists = this.#newLists(this.#slowLists);
-    const claimed = await claimForEndpoints(pool, { ...lists, endpointIds: slow });
+    const lists = this.#newLists(count);
+    const claimed = await claimForEndpoints(pool, { ...lists, endpointIds });
     this.#noteSlow(claimed);
-    const round = await this.#startRound(
+    return await this.#startRound(
       lists,
       claimed,
       async (carrier, members) => await starter.startSlow(carrier, members),
     );
-    this.#slowLists = nextLists(this.#slowLists, SLOW_LISTS_MAX, round);
-    return this.#isFollowed(round);
   }
 
-  /** Returns the slow endpoints of which deliveries may go now. */
-  #slowEndpoints(): string[] {
+  /** Returns the slow endpoints that have answered their last request. */
+  #answering(): string[] {
+    const { clock, health } = this.#options;
+    return health.slow(clock.now()).filter((id) => health.silentSinceMs(id) === undefined);
+  }
+
+  /** Returns the silent endpoints of which deliveries may go now. */
+  #silent(): string[] {
     const { clock, health } = this.#options;
     const nowMs = clock.now();
     return health.slow(nowMs).filter((id) => {
       const [sinceMs, atMs] = [health.silentSinceMs(id), this.#slowAtMs.get(id)];
       return (
-        sinceMs === undefined ||
-        atMs === undefined ||
-        nowMs - atMs >= Math.min(SILENCE_MAX_MS, SILENCE_FACTOR * (atMs - sinceMs))
+        sinceMs !== undefined &&
+        (atMs === undefined || nowMs - atMs >= Math.min(SILENCE_MAX_MS, SILENCE_FACTOR * (atMs - sinceMs)))
       );
     });
   }

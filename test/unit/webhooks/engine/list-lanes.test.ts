@@ -15,8 +15,18 @@ interface Lanes {
   readonly claims: number[];
 }
 
-/** Lanes for which two deliveries to one slow endpoint wait at any time. */
-function makeLanes(silentSinceMs: () => number | undefined, batchMax = 64): Lanes {
+interface LanesOptions {
+  readonly slow?: readonly string[];
+  readonly batchMax?: number;
+  /** Starts the list of an endpoint. */
+  readonly start?: (endpoint: string) => Promise<void>;
+}
+
+/** Lanes for which two deliveries to each slow endpoint wait at any time. */
+function makeLanes(
+  silentSinceMs: (endpoint: string) => number | undefined,
+  { slow = ["ep_1"], batchMax = 64, start = async () => await Promise.resolve() }: LanesOptions = {},
+): Lanes {
   const claims: number[] = [];
   const lanes = new ListLanes({
     timers: time,
@@ -34,9 +44,12 @@ function makeLanes(silentSinceMs: () => number | undefined, batchMax = 64): Lane
         return await Promise.resolve({ rows });
       },
     } as never,
-    starter: { startSlow: async () => await Promise.resolve() } as never,
-    starts: { pauseMs: 0, begin: async () => await Promise.resolve() } as never,
-    health: { slow: () => ["ep_1"], silentSinceMs },
+    starter: {
+      startSlow: async (_: string, [member]: readonly { endpoint_id: string }[]) =>
+        await start(member?.endpoint_id ?? ""),
+    } as never,
+    starts: { pauseMs: 0, begin: async (_: string, begun: () => Promise<void>) => await begun() } as never,
+    health: { slow: () => [...slow], silentSinceMs },
     clock: { now: time.wall },
     randomBytes,
     batchMax,
@@ -47,7 +60,7 @@ function makeLanes(silentSinceMs: () => number | undefined, batchMax = 64): Lane
 /** Makes the lane's turns up to a time. Each begins `lateMs` after its timer. */
 async function makeTurns({ lanes }: Lanes, untilMs: number, lateMs = 0): Promise<void> {
   while (time.now < untilMs) {
-    await lanes.slowRound();
+    await Promise.all([lanes.slowRound(), lanes.silentRound()]);
     await time.advance(LANE_MS + lateMs);
   }
 }
@@ -72,10 +85,26 @@ describe("a slow endpoint", () => {
   });
 
   test("that hangs has a list in each turn while lists are full", async () => {
-    const made = makeLanes(() => -10_000, 2);
+    const made = makeLanes(() => -10_000, { batchMax: 2 });
     await makeTurns(made, 1_000);
     expect(made.claims).toEqual([0, 250, 500, 750]);
   });
+});
+
+test("a slow endpoint that answers does not wait for the starts of silent ones", async () => {
+  const started: string[] = [];
+  const { lanes } = makeLanes((endpoint) => (endpoint === "ep_silent" ? -1_000 : undefined), {
+    slow: ["ep_silent", "ep_answers"],
+    start: async (endpoint) => {
+      started.push(endpoint);
+      await (endpoint === "ep_silent" ? time.sleep(60_000) : undefined);
+    },
+  });
+  const rounds = [lanes.silentRound(), lanes.slowRound()];
+  await time.advance(1);
+  expect(started.toSorted()).toEqual(["ep_answers", "ep_silent"]);
+  await time.advance(60_000);
+  await Promise.all(rounds);
 });
 
 describe("a lane whose timer is late, because the process waits for a core,", () => {
