@@ -21,8 +21,6 @@ export interface SubscriptionOptions {
   readonly channel: string;
   /** The server ends the connection if it has been idle for this time, in milliseconds. */
   readonly idleMs: number;
-  /** Whether a query is sent before the previous one is answered. */
-  readonly pipeline?: boolean;
   readonly timers: Timers;
   /** Ends the opening. */
   readonly signal?: AbortSignal | undefined;
@@ -39,13 +37,14 @@ export interface Subscription {
 
 /** Opens the connection and listens. Rejects if that fails. */
 export async function subscribe(options: SubscriptionOptions): Promise<Subscription> {
-  const { url, role, name = role, channel, idleMs, pipeline = false, signal } = options;
+  const { url, role, name = role, channel, idleMs, signal } = options;
   const { timers, onNotification, onLost } = options;
   const client: Client = new BoundedClient({
     connectionString: url,
     application_name: name,
     connectionTimeoutMillis: CONNECT_MS,
-    pipeline,
+    // No question waits a round trip for each statement of an acknowledgement.
+    pipeline: true,
   });
   let started = false;
   let over = false;

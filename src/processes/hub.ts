@@ -52,7 +52,6 @@ export function hubSubscription(url: string): PrimaryOptions["subscribe"] {
       name: "signet_hub",
       channel: REVOCATION_LINES_CHANNEL,
       idleMs: SILENT_MS,
-      pipeline: true,
     });
 }
 

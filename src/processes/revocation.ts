@@ -69,7 +69,6 @@ export async function followRevocations({
   const idleMs = Math.max(SILENT_MIN_MS, mode.boundMs);
   const follower = new RevocationFollower({
     subscribe: async (handlers) =>
-      // Pipelined, so that no question waits a round trip for each statement of an acknowledgement.
       await subscribe({
         ...handlers,
         timers: machineTimers,
@@ -77,7 +76,6 @@ export async function followRevocations({
         role: "signet_edge",
         channel: REVOCATION_CHANNEL,
         idleMs,
-        pipeline: true,
       }),
     other,
     identity: followerIdentity(process, config),

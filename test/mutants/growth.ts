@@ -319,4 +319,12 @@ export const GROWTH: readonly Mutant[] = [
     replace: "return MATCH_WEIGHT + 0 * endpoints.length;",
     caughtBy: "test/unit/webhooks/ingest/matches.test.ts",
   },
+  {
+    name: "questions-wait-for-answers",
+    breaks: "A follower asks again before the answer to its last question (decision 33)",
+    file: "src/database/subscription.ts",
+    find: "pipeline: true,",
+    replace: "pipeline: false,",
+    caughtBy: "test/integration/database/half-open.test.ts",
+  },
 ];

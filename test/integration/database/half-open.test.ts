@@ -10,6 +10,7 @@ import { listen } from "#database/listener.ts";
 import { createPool, type Pool } from "#database/pool.ts";
 import { isDatabaseAway } from "#database/errors.ts";
 import { databaseReadiness } from "#database/readiness.ts";
+import { subscribe } from "#database/subscription.ts";
 import { transaction } from "#database/transaction.ts";
 import { createLogger } from "#observability/logger.ts";
 import { eventually } from "#test/support/eventually.ts";
@@ -86,6 +87,46 @@ test.concurrent(
     // Two were idle; the next caller must not wait for them to fail.
     expect((await pool.query("SELECT 1 AS one")).rows).toEqual([{ one: 1 }]);
     expect(pool.totalCount).toBe(1);
+  },
+  TIMEOUT_MS,
+);
+
+test.concurrent(
+  "a subscription asks again before the answer to the question before",
+  async ({ line: { proxy, url } }) => {
+    const holder = new Client({ connectionString: database.adminUrl });
+    await holder.connect();
+    await holder.query("SELECT pg_advisory_lock(7001)");
+    const subscription = await subscribe({
+      timers: machineTimers,
+      url,
+      role: "signet_edge",
+      channel: "half_open",
+      idleMs: TIMEOUT_MS,
+      onNotification: () => undefined,
+      onLost: () => undefined,
+    });
+    const asked = [7001, 7002].map(
+      async (key) => await subscription.db.query("SELECT pg_advisory_lock($1)", [key]),
+    );
+    const locks = async (key: number): Promise<readonly boolean[]> => {
+      const { rows } = await holder.query<{ granted: boolean }>(
+        "SELECT granted FROM pg_locks WHERE locktype = 'advisory' AND objid = $1 ORDER BY granted",
+        [key],
+      );
+      return rows.map(({ granted }) => granted);
+    };
+    await eventually(async () => (await locks(7001)).includes(false), "the first question");
+    proxy.freeze();
+    await holder.query("SELECT pg_advisory_unlock(7001)");
+    await eventually(
+      async () => (await locks(7002)).includes(true),
+      "the second question, before any answer",
+    );
+    proxy.thaw();
+    await Promise.all(asked);
+    await subscription.close();
+    await holder.end();
   },
   TIMEOUT_MS,
 );
