@@ -1,6 +1,7 @@
 /** Databases of a test run, copied from one migrated template. */
 import { randomBytes } from "node:crypto";
 import { Client } from "pg";
+import { SERVICE_ROLES } from "#database/pool.ts";
 
 export const TEMPLATE_DATABASE = "signet_template";
 /** The service's login in tests; a member of the service roles, as in production. */
@@ -74,6 +75,19 @@ export async function createDatabase(databaseUrl: string, prefix: string, from =
     adminUrl: withDatabase(databaseUrl, name),
     drop: async () => await execute(databaseUrl, `DROP DATABASE ${name} WITH (FORCE)`),
   };
+}
+
+/**
+ * Takes from logins what they may. Their roles stay: a migration beside this grants its database to all members of the
+ * service's roles, and could not to one that is gone.
+ */
+export async function retireLogins(databaseUrl: string, users: readonly string[]): Promise<void> {
+  for (const user of users) {
+    await execute(
+      databaseUrl,
+      `REVOKE ${SERVICE_ROLES.join(", ")} FROM ${user}; ALTER ROLE ${user} NOLOGIN NOSUPERUSER NOBYPASSRLS`,
+    );
+  }
 }
 
 /** Creates a copy of the migrated template. */

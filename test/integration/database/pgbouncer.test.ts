@@ -22,6 +22,7 @@ import { startReceiver } from "#test/support/receiver-server.ts";
 import { useStarted } from "#test/support/started.ts";
 import {
   copyTemplate,
+  retireLogins,
   execute,
   SERVICE_LOGIN,
   type TestDatabase,
@@ -262,7 +263,7 @@ describe.skipIf(skipped)("a process does not start", () => {
   });
   afterAll(async () => {
     await Promise.all([...bouncers.values()].map(async (bouncer) => await bouncer.close()));
-    await execute(inject("databaseUrl"), `DROP ROLE IF EXISTS ${heir.user}`);
+    await retireLogins(inject("databaseUrl"), [heir.user]);
     await Promise.all([database?.drop(), other?.drop()]);
   });
 

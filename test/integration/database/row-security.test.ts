@@ -6,11 +6,13 @@ import { createPool, type Pool, SERVICE_ROLES, type ServiceRole } from "#databas
 import { requireRowSecurity } from "#database/row-security.ts";
 import { createLogger } from "#observability/logger.ts";
 import { useTestDatabase } from "#test/support/services.ts";
-import { execute, withDatabase } from "#test/support/test-database.ts";
+import { execute, retireLogins, withDatabase } from "#test/support/test-database.ts";
 
 const database = useTestDatabase();
 const PRODUCTION = { development: false };
 let login: { readonly user: string; readonly password: string };
+/** Logins that are members of the service's roles. */
+const created: string[] = [];
 const pools: Pool[] = [];
 
 function poolOf(url: string, role: ServiceRole = "signet_api"): Pool {
@@ -25,7 +27,7 @@ beforeEach(() => {
 
 afterEach(async () => {
   await Promise.all(pools.splice(0).map(async (pool) => await pool.end()));
-  await execute(inject("databaseUrl"), `DROP ROLE IF EXISTS ${login.user}`);
+  await retireLogins(inject("databaseUrl"), created.splice(0));
 });
 
 test("the service's own login is accepted for every role", async () => {
@@ -44,6 +46,7 @@ test.each([
       inject("databaseUrl"),
       `CREATE ROLE ${login.user} LOGIN ${power} PASSWORD '${login.password}'; GRANT ${SERVICE_ROLES.join(", ")} TO ${login.user}`,
     );
+    created.push(login.user);
     const url = withDatabase(database.adminUrl, database.name, login);
     for (const role of SERVICE_ROLES) {
       const pool = poolOf(url, role);
@@ -62,6 +65,7 @@ test("a login that can become such a role is also rejected", async () => {
     `CREATE ROLE ${group} BYPASSRLS; CREATE ROLE ${login.user} LOGIN NOINHERIT PASSWORD '${login.password}';
      GRANT signet_api, ${group} TO ${login.user}`,
   );
+  created.push(login.user);
   const client = new Client({ connectionString: withDatabase(database.adminUrl, database.name, login) });
   await client.connect();
   try {

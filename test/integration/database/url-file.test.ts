@@ -11,13 +11,19 @@ import { createLogger } from "#observability/logger.ts";
 import { useTestApi } from "#test/support/api.ts";
 import { eventually } from "#test/support/eventually.ts";
 import { grant, provision, type Provisioned } from "#test/support/factories.ts";
-import { copyTemplate, execute, type TestDatabase, withDatabase } from "#test/support/test-database.ts";
+import {
+  copyTemplate,
+  execute,
+  retireLogins,
+  type TestDatabase,
+  withDatabase,
+} from "#test/support/test-database.ts";
 import { sql } from "#test/support/tenant.ts";
 
 const directory = mkdtempSync(join(tmpdir(), "signet-url-"));
 const path = join(directory, "url");
-const suffix = randomBytes(6).toString("hex");
-const [first, second] = [`first_${suffix}`, `second_${suffix}`];
+/** The logins of the database. */
+let [first, second] = ["", ""];
 /** With characters that a URL must encode, as tokens have. */
 const newPassword = (): string => `p@ss/${randomBytes(12).toString("base64")}`;
 let database: TestDatabase;
@@ -39,6 +45,8 @@ async function prepare(): Promise<TestDatabase> {
   const made = await copyTemplate(inject("databaseUrl"));
   database = made;
   const password = newPassword();
+  const suffix = randomBytes(6).toString("hex");
+  [first, second] = [`first_${suffix}`, `second_${suffix}`];
   for (const user of [first, second]) {
     await execute(
       inject("databaseUrl"),
@@ -50,7 +58,7 @@ async function prepare(): Promise<TestDatabase> {
     ...made,
     drop: async () => {
       await made.drop();
-      await execute(inject("databaseUrl"), `DROP ROLE ${first}, ${second}`);
+      await retireLogins(inject("databaseUrl"), [first, second]);
     },
   };
 }
@@ -170,7 +178,7 @@ describe("a pool", () => {
 });
 
 test("only the login is read again: host, database and TLS stay as checked", () => {
-  const other = join(directory, "..", `signet-url-${suffix}`);
+  const other = join(directory, "..", `signet-url-${randomBytes(6).toString("hex")}`);
   writeFileSync(other, "postgres://new:p%40ss@elsewhere:1/other?sslmode=disable");
   const named = withUrlFile("postgres://old:old@here:5432/signet?sslmode=verify-full", other);
   expect(currentUrl(named)).toBe("postgres://new:p%40ss@here:5432/signet?sslmode=verify-full");
