@@ -14,7 +14,7 @@ import { resolveTemporalBinary } from "#processes/embedded/temporal-binary.ts";
 import { startEmbeddedTemporal, stopLeftOverTemporal } from "#processes/embedded/temporal.ts";
 import { CACHE } from "./cache.ts";
 import { freePorts } from "./free-port.ts";
-import { interruptOnExit } from "./interrupt-on-exit.ts";
+import { interruptOnExit, killChildren } from "./interrupt-on-exit.ts";
 import { makeImage } from "./production-image.ts";
 import {
   execute,
@@ -61,6 +61,7 @@ async function sweepDeadRuns(): Promise<void> {
     ) {
       continue;
     }
+    killChildren(directory);
     await stopLeftOverPostgres(join(directory, "postgres", "data"), say);
     await stopLeftOverTemporal(directory, say);
     await rm(directory, { recursive: true, force: true });
@@ -136,6 +137,10 @@ async function startRun(): Promise<TestRun> {
       if (process.env["SIGNET_TEST_KEEP"] === "1") {
         say(`kept until the next run: ${postgres.url}, Temporal ${temporal.address}, ${home}`);
         return;
+      }
+      const killed = killChildren(home);
+      if (killed.length > 0) {
+        say(`killed processes that tests left: ${killed.join(", ")}`);
       }
       await Promise.all([postgres.stop(), temporal.stop()]);
       await rm(home, { recursive: true, force: true });

@@ -5,6 +5,7 @@ import { dirname, join } from "node:path";
 import { inject } from "vitest";
 import type { Environment } from "#config/config.ts";
 import { observe } from "./failure-report.ts";
+import { noteChild } from "./interrupt-on-exit.ts";
 
 export interface ProcessOptions {
   /** Program and arguments; `node` means the Node.js that runs the tests. */
@@ -53,6 +54,11 @@ export function spawnProcess({ command, cwd, environment, logFile }: ProcessOpti
     stdio: ["ignore", "pipe", "pipe"],
   });
   children.add(child);
+  // Absent in tests that need no servers.
+  const run = inject("runDirectory") as string | undefined;
+  if (run !== undefined && child.pid !== undefined) {
+    noteChild(run, child.pid);
+  }
   let stdout = "";
   let output = "";
   let state: Ended | undefined;

@@ -11,11 +11,15 @@ export function useStarted<T extends { close(): Promise<void> }>(
   start: () => Promise<T>,
 ): { readonly current: T } {
   let started: T | undefined;
+  let starting: Promise<T> | undefined;
   beforeAll(async () => {
-    started = await start();
+    starting = start();
+    started = await starting;
   });
+  // A start that took too long for the hook ends later, and must not stay.
   afterAll(async () => {
-    await started?.close();
+    const late = await starting?.catch(() => undefined);
+    await late?.close();
   });
   return {
     get current() {

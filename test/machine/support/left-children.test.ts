@@ -1,0 +1,28 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { killChildren, noteChild } from "#test/support/interrupt-on-exit.ts";
+
+test("children that their tests left are killed at the end of the run, and no others", async () => {
+  const run = await mkdtemp(join(tmpdir(), "signet-children-"));
+  const start = (): ReturnType<typeof spawn> => spawn("sleep", ["60"], { stdio: "ignore" });
+  const [left, ended, other] = [start(), start(), start()];
+  try {
+    expect(killChildren(run)).toEqual([]);
+    noteChild(run, left.pid ?? 0);
+    noteChild(run, ended.pid ?? 0);
+    ended.kill();
+    await once(ended, "exit");
+    expect(killChildren(run)).toEqual([left.pid]);
+    await once(left, "exit");
+    expect(left.signalCode).toBe("SIGKILL");
+    expect(killChildren(run)).toEqual([]);
+    expect(other.exitCode ?? other.signalCode).toBeNull();
+  } finally {
+    other.kill("SIGKILL");
+    await rm(run, { recursive: true });
+  }
+});
