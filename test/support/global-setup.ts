@@ -14,7 +14,7 @@ import { resolveTemporalBinary } from "#processes/embedded/temporal-binary.ts";
 import { startEmbeddedTemporal, stopLeftOverTemporal } from "#processes/embedded/temporal.ts";
 import { CACHE } from "./cache.ts";
 import { freePorts } from "./free-port.ts";
-import { interruptOnExit, killChildren } from "./interrupt-on-exit.ts";
+import { interruptOnExit, killChildren, noteChildrenOf } from "./interrupt-on-exit.ts";
 import { makeImage } from "./production-image.ts";
 import {
   execute,
@@ -105,6 +105,7 @@ async function startRun(): Promise<TestRun> {
   await sweepDeadRuns();
   const binary = await resolveTemporalBinary({ environment: process.env, cacheDir: CACHE, log: say });
   const home = await makeRunDirectory();
+  noteChildrenOf(home);
   const image = join(home, "image");
   const namespaces = Array.from({ length: NAMESPACES }, (_, index) => `t${index + 1}`);
   const [postgresPort = 0, temporalPort = 0] = await freePorts(2);

@@ -5,10 +5,20 @@ import { processIdentity } from "#processes/embedded/process-identity.ts";
 
 /** Lists the children of a run, in its directory. */
 const CHILDREN = "children";
+/** The directory of the run, for its processes: test files and the setup alike. */
+const RUN = "SIGNET_TEST_RUN";
 
-/** Notes a child of the run with this directory. */
-export function noteChild(run: string, pid: number): void {
-  appendFileSync(join(run, CHILDREN), `${processIdentity(pid) ?? ""}\n`);
+/** Lets this process and those that it starts note their children. @param run the run's directory */
+export function noteChildrenOf(run: string): void {
+  process.env[RUN] = run;
+}
+
+/** Notes a child of the run, if there is one. */
+export function noteChild(pid: number | undefined): void {
+  const run = process.env[RUN];
+  if (run !== undefined && pid !== undefined) {
+    appendFileSync(join(run, CHILDREN), `${processIdentity(pid) ?? ""}\n`);
+  }
 }
 
 /** Kills the noted children that still run: their test process was killed, or a hook ended before they were ready. */

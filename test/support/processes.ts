@@ -54,11 +54,7 @@ export function spawnProcess({ command, cwd, environment, logFile }: ProcessOpti
     stdio: ["ignore", "pipe", "pipe"],
   });
   children.add(child);
-  // Absent in tests that need no servers.
-  const run = inject("runDirectory") as string | undefined;
-  if (run !== undefined && child.pid !== undefined) {
-    noteChild(run, child.pid);
-  }
+  noteChild(child.pid);
   let stdout = "";
   let output = "";
   let state: Ended | undefined;

@@ -4,16 +4,18 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { killChildren, noteChild } from "#test/support/interrupt-on-exit.ts";
+import { killChildren, noteChild, noteChildrenOf } from "#test/support/interrupt-on-exit.ts";
 
 test("children that their tests left are killed at the end of the run, and no others", async () => {
   const run = await mkdtemp(join(tmpdir(), "signet-children-"));
   const start = (): ReturnType<typeof spawn> => spawn("sleep", ["60"], { stdio: "ignore" });
   const [left, ended, other] = [start(), start(), start()];
+  const before = process.env["SIGNET_TEST_RUN"];
   try {
     expect(killChildren(run)).toEqual([]);
-    noteChild(run, left.pid ?? 0);
-    noteChild(run, ended.pid ?? 0);
+    noteChildrenOf(run);
+    noteChild(left.pid);
+    noteChild(ended.pid);
     ended.kill();
     await once(ended, "exit");
     expect(killChildren(run)).toEqual([left.pid]);
@@ -23,6 +25,11 @@ test("children that their tests left are killed at the end of the run, and no ot
     expect(other.exitCode ?? other.signalCode).toBeNull();
   } finally {
     other.kill("SIGKILL");
+    if (before === undefined) {
+      delete process.env["SIGNET_TEST_RUN"];
+    } else {
+      process.env["SIGNET_TEST_RUN"] = before;
+    }
     await rm(run, { recursive: true });
   }
 });
