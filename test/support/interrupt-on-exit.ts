@@ -29,8 +29,19 @@ export function killChildren(run: string): readonly number[] {
     const pid = Number.parseInt(identity, 10);
     return processIdentity(pid) === identity ? [pid] : [];
   });
-  left.forEach((pid) => process.kill(pid, "SIGKILL"));
+  left.forEach((pid) => signal(pid, "SIGKILL"));
   return left;
+}
+
+/** Signals a process, unless it has ended already. */
+function signal(pid: number, name: NodeJS.Signals): void {
+  try {
+    process.kill(pid, name);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== "ESRCH") {
+      throw error;
+    }
+  }
 }
 
 /**
@@ -42,12 +53,8 @@ export function killChildren(run: string): readonly number[] {
 export function interruptOnExit(pidOf: () => number | undefined): () => void {
   const interrupt = (): void => {
     const pid = pidOf();
-    try {
-      void (pid !== undefined && process.kill(pid, "SIGINT"));
-    } catch (error) {
-      if ((error as NodeJS.ErrnoException).code !== "ESRCH") {
-        throw error;
-      }
+    if (pid !== undefined) {
+      signal(pid, "SIGINT");
     }
   };
   process.once("exit", interrupt);

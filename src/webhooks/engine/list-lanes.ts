@@ -109,11 +109,12 @@ interface Round {
   readonly tookMs: number;
 }
 
-const NO_ROUND: Round = { full: false, tookMs: 0 };
-
-/** Returns how many lists the next round claims. */
-function nextLists(lists: number, max: number, { tookMs }: Round): number {
-  return tookMs > ROUND_MS ? Math.max(LISTS_MIN, lists >> 1) : Math.min(max, lists * 2);
+/** Returns how many lists the next round claims: as many as before after a turn without a round. */
+function nextLists(lists: number, max: number, round: Round | undefined): number {
+  if (round === undefined) {
+    return lists;
+  }
+  return round.tookMs > ROUND_MS ? Math.max(LISTS_MIN, lists >> 1) : Math.min(max, lists * 2);
 }
 
 export class ListLanes {
@@ -180,10 +181,10 @@ export class ListLanes {
     return turns.begin(this.#yields) ? turns.end(false) : turns.end(await round());
   }
 
-  async #claimSlow(endpointIds: readonly string[], count: number): Promise<Round> {
+  async #claimSlow(endpointIds: readonly string[], count: number): Promise<Round | undefined> {
     const { pool, starter, starts } = this.#options;
     if (endpointIds.length === 0 || starts.pauseMs > 0) {
-      return NO_ROUND;
+      return undefined;
     }
     const lists = this.#newLists(count);
     const claimed = await claimForEndpoints(pool, { ...lists, endpointIds });
@@ -314,8 +315,8 @@ export class ListLanes {
     }
   }
 
-  #isFollowed({ full, tookMs }: Round): boolean {
-    return full && (tookMs > LANE_MS || !this.#yields);
+  #isFollowed(round: Round | undefined): boolean {
+    return round?.full === true && (round.tookMs > LANE_MS || !this.#yields);
   }
 
   /** Whether the lanes leave the cores to first attempts. */

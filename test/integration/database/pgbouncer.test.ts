@@ -22,8 +22,8 @@ import { startReceiver } from "#test/support/receiver-server.ts";
 import { useStarted } from "#test/support/started.ts";
 import {
   copyTemplate,
-  retireLogins,
   execute,
+  retireLogins,
   SERVICE_LOGIN,
   type TestDatabase,
   withDatabase,
