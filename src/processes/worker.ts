@@ -63,7 +63,7 @@ async function runWorkers(
   const { randomBytes, log } = services;
   const { retentionDays } = config;
   const algs = keyAlgorithms(config);
-  const onQueued = (): void => services.dispatcher.hint(1);
+  const onQueued = (): void => services.dispatcher.requeued();
   const { attemptFirst, attempt, settle, ...requests } = createDeliverActivities({
     attempts: engine.attempts,
     carriers: engine.carriers,

@@ -304,17 +304,17 @@ export const DELIVERIES: readonly Mutant[] = [
   {
     name: "first-tenants-wait-for-the-poll",
     breaks: "After the last of many tenants, the first ones have their turn at once (changelog)",
-    file: "src/database/repositories/webhooks/claims.ts",
-    find: ' || claim.afterTenant !== "",',
-    replace: ",",
-    caughtBy: "test/unit/webhooks/engine/dispatcher.test.ts",
+    file: "src/webhooks/engine/known-outbox.ts",
+    find: "(round.found || claimed > 0)",
+    replace: "(round.found && claimed < 0)",
+    caughtBy: "test/unit/webhooks/engine/dispatcher-claims.test.ts",
   },
   {
     name: "rounds-stay-long",
     breaks: "Rounds of slow lists shrink while starts are slow (changelog)",
     file: "src/webhooks/engine/list-lanes.ts",
-    find: "Math.max(LISTS_MIN, lists >> 1)",
-    replace: "Math.max(LISTS_MIN, lists)",
+    find: "Math.max(LISTS_MIN, this.#lists >> 1)",
+    replace: "Math.max(LISTS_MIN, this.#lists)",
     caughtBy: "test/unit/webhooks/engine/dispatcher.test.ts",
   },
   {

@@ -182,7 +182,7 @@ export const TEMPORAL: readonly Mutant[] = [
     breaks: "A delivery whose id names an open workflow of others gets another one at once (decision 37)",
     file: "src/webhooks/engine/list-lanes.ts",
     find: "await this.#startElsewhere(carrier, members, start);",
-    replace: "this.#retryLists += 0;",
+    replace: 'this.#afterRetryTenant += "";',
     caughtBy: "test/workflows/reconciler.test.ts",
   },
   {

@@ -122,6 +122,7 @@ const claimOf = async ({ db, now }: Run, limit: number): Promise<unknown> =>
     exceptEndpoints: [],
     exceptTenants: [],
     afterTenant: "",
+    afterDelivery: "",
     worker: "key_me",
     now,
   });

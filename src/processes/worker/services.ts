@@ -132,7 +132,7 @@ export async function openServices(options: WorkerProcessOptions): Promise<Worke
   const pools = { worker: pool, operator: operatorPool };
   const setKeys = await openSetKeys({ config, pools, keyring, away, clock, log });
   const sending = { worker, config, pool, keyring, setKeys: () => setKeys.signingKey(), clock, log };
-  const engine = new Engine(sending, () => dispatcher.hint(1));
+  const engine = new Engine(sending, () => dispatcher.requeued());
   const connection = await connectReplaced(options);
   const converter = createDataConverter(keyring);
   const client = createNativeClient(connection.connection, config.temporalNamespace, converter);

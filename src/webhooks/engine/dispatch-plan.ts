@@ -19,6 +19,9 @@
  * | it is time to look for other days | | look | nothing; it reads their days | replays wait there |
  * | none of these | | wait | nothing | a notification ends it |
  *
+ * A claim of the latest days reads what was made since claims last left nothing to claim, and everything once a second:
+ * what waits for a slow lane would otherwise be read again by each (decision 43).
+ *
  * The latest days and other days take turns. So each delivery that may be claimed is claimed within a bound: with the next
  * token if a notification told of it, otherwise within {@link POLL_MS}, or {@link SEARCH_MS} beside named ones.
  */
@@ -31,6 +34,11 @@ export const POLL_MS = 1_000;
 export const SEARCH_MS = 2_000;
 /** For this long after many waited at once, those of the next notifications are claimed together. That costs less. */
 export const MANY_MS = 1_000;
+/**
+ * How much later than its id a delivery may be committed, with different clocks. One that is later waits for the next
+ * search, like one without a notification.
+ */
+export const COMMIT_MS = 2_000;
 /** Pause while the limit of first attempts in progress is reached. */
 const FULL_MS = 5;
 /** Room for other tenants beyond the limit, as a share of it. */
@@ -50,12 +58,21 @@ export interface OutboxView {
   readonly manyAtMs: number;
   /** When a claim last looked for any deliveries of the latest days. Infinitely long ago before the first one. */
   readonly searchedAtMs: number;
+  /** Whether the next claim of the latest days looks at deliveries of any age. */
+  readonly searchesAll: boolean;
+  /**
+   * When claims began that left none to claim. What has waited since then waits for a slow lane or for its tenant, so
+   * others need not read it again. Infinitely long ago after news of older ones.
+   */
+  readonly clearedAtMs: number;
   /** When to claim though nothing is known to wait. */
   readonly pollAtMs: number;
-  /** The tenant after which the next claim continues; empty if it begins. */
+  /** The tenant after which the next claim of a mode continues; empty if it begins. */
   readonly afterTenant: string;
   /** Other days of which deliveries wait, and when to look for such days again. */
   readonly otherDays: readonly string[];
+  readonly otherDayAfterTenant: string;
+  readonly besideAfterTenant: string;
   readonly lookAtMs: number;
   /** When as much time has passed since the end of the last search and claim as it took. */
   readonly restedAtMs: number;
@@ -109,6 +126,8 @@ export interface ListClaim {
   readonly limit: number;
   readonly afterTenant: string;
   readonly exceptTenants: readonly string[];
+  /** How long ago its deliveries were made at most, in milliseconds. */
+  readonly madeWithinMs: number;
   /** Whether it takes a token. */
   readonly spends: boolean;
 }
@@ -199,8 +218,9 @@ function planBeside(state: DispatchState): Action {
     mode: "beside",
     atLeast: 1,
     limit: claimSize(state, 0),
-    afterTenant: "",
+    afterTenant: state.besideAfterTenant,
     exceptTenants: busyTenants,
+    madeWithinMs: Number.POSITIVE_INFINITY,
     spends: true,
   };
 }
@@ -236,12 +256,14 @@ function untilFirst(state: DispatchState): number {
 }
 
 function planLatest(state: DispatchState): ListClaim {
-  const { batchMax, tokenMs, afterTenant, waiting } = state;
+  const { batchMax, tokenMs, afterTenant, waiting, nowMs, searchesAll, clearedAtMs } = state;
   const spends = batchMax > 1 && tokenMs === 0;
   const limit = claimSize(state, waiting);
   // The last ones of very many tenants may have less than a list.
   const few = spends || batchMax === 1 || afterTenant !== "";
-  return { mode: "latest", atLeast: few ? 1 : limit, limit, afterTenant, exceptTenants: [], spends };
+  const madeWithinMs = searchesAll ? Number.POSITIVE_INFINITY : nowMs - clearedAtMs + COMMIT_MS;
+  const atLeast = few ? 1 : limit;
+  return { mode: "latest", atLeast, limit, afterTenant, exceptTenants: [], madeWithinMs, spends };
 }
 
 /** Returns the milliseconds until other days have a claim or are looked for; 0 if now. */
@@ -259,8 +281,9 @@ function planOther(state: DispatchState): Action {
     day,
     atLeast: 1,
     limit: claimSize(state, state.batchMax),
-    afterTenant: "",
+    afterTenant: state.otherDayAfterTenant,
     exceptTenants: [],
+    madeWithinMs: Number.POSITIVE_INFINITY,
     spends: false,
   };
 }

@@ -17,7 +17,7 @@ import {
   reclaimUnstarted,
 } from "#database/repositories/webhooks/claims.ts";
 import type { GuardedClock, Timer, Timers } from "#domain/clock.ts";
-import { DAY_MS, isId, type RandomBytes, utcDay } from "#domain/ids.ts";
+import { DAY_MS, idAt, isId, type RandomBytes, utcDay } from "#domain/ids.ts";
 import type { AttemptService } from "./attempt-service.ts";
 import { byCarrier } from "./by-carrier.ts";
 import { BusyTenants } from "./busy-tenants.ts";
@@ -91,6 +91,8 @@ export class Dispatcher implements HandOver {
   #perSecond: number;
   #workers: LiveWorkers = { live: 1, rank: 0 };
   #later: Timer | undefined;
+  /** The slow endpoints at the last claim. */
+  #slow: readonly string[] = [];
   #loops: Promise<unknown> | undefined;
 
   constructor(options: DispatcherOptions) {
@@ -127,6 +129,10 @@ export class Dispatcher implements HandOver {
    */
   notified(payload: string): void {
     const [count = "", turn = "", ...ids] = payload.split(" ");
+    if (!ids.some(isDelivery)) {
+      // New ones are named, so these wait again.
+      this.#outbox.noteOlder();
+    }
     if (Number(turn) % this.#workers.live === this.#workers.rank) {
       if (this.#busy.note(ids.filter((id) => !isDelivery(id)))) {
         this.#outbox.noteOthers();
@@ -165,7 +171,13 @@ export class Dispatcher implements HandOver {
     );
   }
 
-  /** Reports new deliveries in the outbox. */
+  /** Reports a delivery that this process has queued once more. */
+  requeued(): void {
+    this.#outbox.noteOlder();
+    this.hint(1);
+  }
+
+  /** Reports deliveries in the outbox. */
   hint(count: number): void {
     if (this.#outbox.add(count)) {
       this.#sleeper.wake();
@@ -239,6 +251,9 @@ export class Dispatcher implements HandOver {
   }
 
   async #claim(claim: PlannedClaim): Promise<void> {
+    if (this.#noteRecovered()) {
+      return;
+    }
     const ended = this.#outbox.begin(claim, this.#options.timers.monotonic());
     const { claimed, more, nextTenant } = await this.#lists.claim(
       claim.limit,
@@ -250,12 +265,23 @@ export class Dispatcher implements HandOver {
     ended({ claimed: claimed.length, more, nextTenant }, this.#options.timers.monotonic());
   }
 
+  /** Returns whether an endpoint is no longer slow since the last claim, so that its deliveries may be claimed. */
+  #noteRecovered(): boolean {
+    const slow = new Set(this.#options.health.slow(this.#options.clock.now()));
+    const recovered = this.#slow.some((endpointId) => !slow.has(endpointId));
+    this.#slow = [...slow];
+    if (recovered) {
+      this.#outbox.noteOlder();
+    }
+    return recovered;
+  }
+
   async #query(claim: PlannedClaim, list: Pick<FirstClaim, "carrier" | "alone">): Promise<ClaimOfFirst> {
-    const { pool, clock, health, worker } = this.#options;
+    const { pool, clock, worker } = this.#options;
     const now = clock.now();
     const common = {
       ...list,
-      exceptEndpoints: health.slow(now),
+      exceptEndpoints: this.#slow,
       worker,
       now: new Date(now),
       traced: tracer() !== undefined,
@@ -267,6 +293,8 @@ export class Dispatcher implements HandOver {
       ...common,
       ...claim,
       days: claim.day === undefined ? this.#latestDays() : [claim.day],
+      afterDelivery:
+        claim.madeWithinMs === Number.POSITIVE_INFINITY ? "" : idAt("delivery", now - claim.madeWithinMs),
     });
   }
 

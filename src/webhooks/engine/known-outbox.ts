@@ -16,9 +16,25 @@ export const LOOK_SOON_MS = 100;
 /** What a claim found. */
 export interface ClaimResult {
   readonly claimed: number;
-  /** Whether more are known to wait. */
+  /** Whether more of its tenants are known to wait. */
   readonly more: boolean;
+  /** The tenant after which the next claim continues; empty if it begins again. */
   readonly nextTenant: string;
+}
+
+/** Claims of one mode, until they have covered all tenants. */
+interface Round {
+  /** The tenant after which the next claim continues. */
+  readonly afterTenant: string;
+  readonly beganAtMs: number;
+  /** Whether its claims look at deliveries of any age. */
+  readonly whole: boolean;
+  /** How many had been told of when it began, and how often older ones and others had been noted. */
+  readonly told: number;
+  readonly olderNoted: number;
+  readonly othersNoted: number;
+  /** Whether its claims so far may have found anything. */
+  readonly found: boolean;
 }
 
 export class KnownOutbox {
@@ -26,15 +42,22 @@ export class KnownOutbox {
   readonly #claims: TokenBucket;
   readonly #namedClaims: TokenBucket;
   #waiting = 0;
+  /** How many were ever told of. */
+  #told = 0;
   #named: string[] = [];
   #manyAtMs = Number.NEGATIVE_INFINITY;
   #searchedAtMs = Number.NEGATIVE_INFINITY;
+  #searchedAllAtMs = Number.NEGATIVE_INFINITY;
+  #clearedAtMs = Number.NEGATIVE_INFINITY;
   #pollAtMs = Number.NEGATIVE_INFINITY;
-  #afterTenant = "";
+  /** The rounds under way. */
+  readonly #rounds = new Map<ListClaim["mode"], Round | undefined>();
   #otherDays: readonly string[] = [];
   #lookAtMs = Number.NEGATIVE_INFINITY;
   #restedAtMs = Number.NEGATIVE_INFINITY;
   #otherDaysTurn = false;
+  /** How often older deliveries were noted. */
+  #olderNoted = 0;
   /** How often others than busy tenants were noted, and how many of these notes are settled. */
   #othersNoted = 0;
   #othersSettled = 0;
@@ -47,14 +70,21 @@ export class KnownOutbox {
 
   /** @param perSecond claims per second of this worker */
   view(perSecond: number, nowMs: number): OutboxView {
+    const afterTenant = (mode: ListClaim["mode"]): string => this.#rounds.get(mode)?.afterTenant ?? "";
+    const isWhole = this.#rounds.get("latest")?.whole === true;
+    const beginsWhole = !isWhole && nowMs - this.#searchedAllAtMs >= POLL_MS;
     return {
       waiting: this.#waiting,
       named: this.#named,
       manyAtMs: this.#manyAtMs,
       searchedAtMs: this.#searchedAtMs,
+      searchesAll: beginsWhole || isWhole,
+      clearedAtMs: this.#clearedAtMs,
       pollAtMs: this.#pollAtMs,
-      afterTenant: this.#afterTenant,
+      afterTenant: beginsWhole ? "" : afterTenant("latest"),
+      besideAfterTenant: afterTenant("beside"),
       otherDays: this.#otherDays,
+      otherDayAfterTenant: afterTenant("other day"),
       lookAtMs: this.#lookAtMs,
       restedAtMs: this.#restedAtMs,
       otherDaysTurn: this.#otherDaysTurn,
@@ -77,8 +107,15 @@ export class KnownOutbox {
   add(count: number): boolean {
     const before = this.#waiting;
     this.#waiting += count;
+    this.#told += count;
     // Between the first delivery and a full list, only a token is.
     return before === 0 || this.#waiting >= this.#batchMax;
+  }
+
+  /** Notes that older deliveries may wait again, or that their endpoint is no longer slow. */
+  noteOlder(): void {
+    this.#olderNoted += 1;
+    this.#clearedAtMs = Number.NEGATIVE_INFINITY;
   }
 
   /** Notes that deliveries of others than busy tenants wait. */
@@ -92,16 +129,8 @@ export class KnownOutbox {
    * @returns to be called when it has ended. If it fails, what it looked for still waits
    */
   begin(claim: PlannedClaim, nowMs: number): (result: ClaimResult, endedMs: number) => void {
-    const known = this.#waiting;
-    if (claim.mode === "other day") {
-      return ({ claimed, more }, endedMs) => {
-        this.#rest(endedMs - nowMs, endedMs);
-        this.#otherDays = claimed < claim.limit && !more ? this.#otherDays.slice(1) : this.#otherDays;
-        this.#otherDaysTurn = false;
-      };
-    }
-    this.#named = [];
     if (claim.mode === "named") {
+      this.#named = [];
       this.#namedClaims.charge(1);
       return (_, endedMs) => {
         // Those that this claim did not find wait for the next search, or for the slow lane.
@@ -110,12 +139,23 @@ export class KnownOutbox {
         this.#pollAtMs = Math.min(this.#pollAtMs, this.#searchedAtMs + SEARCH_MS);
       };
     }
+    const round = this.#roundOf(claim, nowMs);
+    if (claim.mode === "other day") {
+      return (result, endedMs) => {
+        this.#rest(endedMs - nowMs, endedMs);
+        this.#otherDays = leavesSome(claim, result, round) ? this.#otherDays : this.#otherDays.slice(1);
+        this.#rounds.set(claim.mode, goesOn(claim, result, round));
+        this.#otherDaysTurn = false;
+      };
+    }
+    this.#named = [];
     this.#claims.charge(claim.spends ? 1 : 0);
-    const noted = this.#othersNoted;
+    const [known, told] = [this.#waiting, this.#told];
     return (result, endedMs) => {
-      const { claimed, nextTenant } = result;
-      const left = leftBy(claim, known, result, this.#batchMax);
-      this.#othersSettled = left === 0 ? noted : this.#othersSettled;
+      const { claimed } = result;
+      const left = leftBy(claim, result, { round, known, told, batchMax: this.#batchMax });
+      this.#othersSettled = left === 0 ? round.othersNoted : this.#othersSettled;
+      this.#rounds.set(claim.mode, goesOn(claim, result, round));
       if (claim.mode === "beside") {
         // Those of busy tenants may wait, and none may overtake them.
         this.#waiting = Math.max(1, this.#waiting - claimed);
@@ -123,7 +163,12 @@ export class KnownOutbox {
       }
       this.#rest(endedMs - nowMs, endedMs);
       this.#searchedAtMs = nowMs;
-      this.#afterTenant = nextTenant;
+      this.#searchedAllAtMs = round.whole ? round.beganAtMs : this.#searchedAllAtMs;
+      if (left > 0 && round.whole) {
+        this.#clearedAtMs = Number.NEGATIVE_INFINITY;
+      } else if (left === 0 && round.olderNoted === this.#olderNoted) {
+        this.#clearedAtMs = round.beganAtMs;
+      }
       this.#endFirst(known - left, endedMs);
       if (claim.spends && (claimed === 0 || claimed === claim.limit)) {
         this.#claims.charge(-1);
@@ -147,6 +192,20 @@ export class KnownOutbox {
     };
   }
 
+  /** Returns the round that a claim continues or begins. */
+  #roundOf({ mode, afterTenant, madeWithinMs }: ListClaim, nowMs: number): Round {
+    const begun: Round = {
+      afterTenant: "",
+      beganAtMs: nowMs,
+      whole: madeWithinMs === Number.POSITIVE_INFINITY,
+      told: this.#told,
+      olderNoted: this.#olderNoted,
+      othersNoted: this.#othersNoted,
+      found: false,
+    };
+    return afterTenant === "" ? begun : (this.#rounds.get(mode) ?? begun);
+  }
+
   /** A claim that takes long means that others wait for the same cores. */
   #rest(tookMs: number, endedMs: number): void {
     this.#restedAtMs = endedMs + Math.min(REST_MAX_MS, tookMs);
@@ -159,19 +218,46 @@ export class KnownOutbox {
   }
 }
 
+/** Whether more may wait after a claim that found something, or after an earlier one of its round. */
+function leavesSome(
+  { limit, afterTenant }: ListClaim,
+  { claimed, more, nextTenant }: ClaimResult,
+  round: Round,
+): boolean {
+  return (
+    claimed === limit || more || nextTenant !== "" || (afterTenant !== "" && (round.found || claimed > 0))
+  );
+}
+
+/** Returns the round after a claim; undefined if it has covered all tenants. */
+function goesOn(
+  { atLeast }: ListClaim,
+  { claimed, nextTenant }: ClaimResult,
+  round: Round,
+): Round | undefined {
+  // A claim of a full list tells of none if less waits.
+  const found = round.found || claimed > 0 || atLeast > 1;
+  return nextTenant === "" ? undefined : { ...round, afterTenant: nextTenant, found };
+}
+
+interface Known {
+  readonly round: Round;
+  /** How many were known to wait, and had ever been told of, when the claim began. */
+  readonly known: number;
+  readonly told: number;
+  readonly batchMax: number;
+}
+
 /** Returns how many of the known deliveries a claim has left, as far as it tells. */
-function leftBy(
-  { limit, atLeast }: ListClaim,
-  known: number,
-  { claimed, more }: ClaimResult,
-  batchMax: number,
-): number {
-  if (claimed === limit) {
-    return Math.max(known - claimed, batchMax);
+function leftBy(claim: ListClaim, result: ClaimResult, { round, known, told, batchMax }: Known): number {
+  const { claimed } = result;
+  if (leavesSome(claim, result, round)) {
+    return Math.max(known - claimed, claimed === claim.limit ? batchMax : 1);
   }
-  if (more) {
-    return Math.max(known - claimed, 1);
+  if (claim.afterTenant !== "") {
+    // What was told of since the round began may be of tenants that it had passed.
+    return Math.min(known, told - round.told);
   }
   // A claim of a full list takes nothing if less waits.
-  return claimed < atLeast && atLeast > 1 ? 1 : 0;
+  return claimed < claim.atLeast && claim.atLeast > 1 ? 1 : 0;
 }

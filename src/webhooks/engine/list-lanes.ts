@@ -77,31 +77,6 @@ export interface ListLanesOptions {
 /** Starts the workflow of a carrier with its members. Resolves to false if another workflow has that id. */
 type Start<T> = (carrier: string, members: readonly T[]) => Promise<unknown>;
 
-/** The turns of a lane, by which it measures how long this process waits for a core. */
-class LaneTurns {
-  readonly #timers: Timers;
-  #endedAtMs: number | undefined;
-  #left = 0;
-
-  constructor(timers: Timers) {
-    this.#timers = timers;
-  }
-
-  /** Begins a turn. Returns whether the lane should leave it to first attempts. */
-  begin(yields: boolean): boolean {
-    const lateMs = this.#endedAtMs === undefined ? 0 : this.#timers.monotonic() - this.#endedAtMs - LANE_MS;
-    const leaves = yields && lateMs > LATE_MS && this.#left < LEFT_MAX;
-    this.#left = leaves ? this.#left + 1 : 0;
-    return leaves;
-  }
-
-  /** Ends a turn. @param isFollowed whether the next one begins at once. @returns the same */
-  end(isFollowed: boolean): boolean {
-    this.#endedAtMs = isFollowed ? undefined : this.#timers.monotonic();
-    return isFollowed;
-  }
-}
-
 /** A round that has ended. */
 interface Round {
   /** Whether it claimed as many lists as it could. */
@@ -109,37 +84,80 @@ interface Round {
   readonly tookMs: number;
 }
 
-/** Returns how many lists the next round claims: as many as before after a turn without a round. */
-function nextLists(lists: number, max: number, round: Round | undefined): number {
-  if (round === undefined) {
-    return lists;
+type Claim = (lists: number) => Promise<Round | undefined>;
+
+/** The turns of a lane, by which it measures how long this process waits for a core, and how much a round claims. */
+class Lane {
+  readonly #timers: Timers;
+  readonly #listsMax: number;
+  /** Whether the lane leaves the cores to first attempts. */
+  readonly #yields: () => boolean;
+  #lists: number;
+  #endedAtMs: number | undefined;
+  #left = 0;
+
+  constructor(timers: Timers, listsMax: number, yields: () => boolean) {
+    this.#timers = timers;
+    this.#listsMax = listsMax;
+    this.#lists = listsMax;
+    this.#yields = yields;
   }
-  return round.tookMs > ROUND_MS ? Math.max(LISTS_MIN, lists >> 1) : Math.min(max, lists * 2);
+
+  /** Carries out a round, unless its turn is left to first attempts. Parameters and result are those of `round`. */
+  async turn(claim: Claim): Promise<boolean> {
+    const isFollowed = !this.#leaves() && (await this.round(claim));
+    this.#endedAtMs = isFollowed ? undefined : this.#timers.monotonic();
+    return isFollowed;
+  }
+
+  /**
+   * Carries out a round.
+   *
+   * @param claim claims and starts this number of lists. Undefined if it could not: the next round claims as many
+   * @returns whether the next round should follow at once
+   */
+  async round(claim: Claim): Promise<boolean> {
+    const round = await claim(this.#lists);
+    if (round === undefined) {
+      return false;
+    }
+    this.#lists =
+      round.tookMs > ROUND_MS
+        ? Math.max(LISTS_MIN, this.#lists >> 1)
+        : Math.min(this.#listsMax, this.#lists * 2);
+    return round.full && (round.tookMs > LANE_MS || !this.#yields());
+  }
+
+  #leaves(): boolean {
+    const lateMs = this.#endedAtMs === undefined ? 0 : this.#timers.monotonic() - this.#endedAtMs - LANE_MS;
+    const leaves = this.#yields() && lateMs > LATE_MS && this.#left < LEFT_MAX;
+    this.#left = leaves ? this.#left + 1 : 0;
+    return leaves;
+  }
 }
 
 export class ListLanes {
   readonly #options: ListLanesOptions;
-  #slowLists = SLOW_LISTS_MAX;
-  #silentLists = SLOW_LISTS_MAX;
-  #retryLists = RETRY_LISTS_MAX;
-  #letterLists = LETTER_LISTS_MAX;
+  readonly #slow: Lane;
+  readonly #silent: Lane;
+  readonly #retries: Lane;
+  readonly #letters: Lane;
   #afterRetryTenant = "";
   #afterLetterEndpoint = "";
   /** When the last list of a slow endpoint was claimed, in Unix milliseconds, unless it was full. */
   readonly #slowAtMs = new Map<string, number>();
   /** When the last list of an endpoint's dead letters was claimed. */
   readonly #lettersAtMs = new Map<string, number>();
-  readonly #slowTurns: LaneTurns;
-  readonly #silentTurns: LaneTurns;
-  readonly #retryTurns: LaneTurns;
   /** When first attempts were last claimed. */
   #claimedAtMs = Number.NEGATIVE_INFINITY;
 
   constructor(options: ListLanesOptions) {
     this.#options = options;
-    this.#slowTurns = new LaneTurns(options.timers);
-    this.#silentTurns = new LaneTurns(options.timers);
-    this.#retryTurns = new LaneTurns(options.timers);
+    const laneOf = (listsMax: number): Lane => new Lane(options.timers, listsMax, () => this.#yields);
+    this.#slow = laneOf(SLOW_LISTS_MAX);
+    this.#silent = laneOf(SLOW_LISTS_MAX);
+    this.#retries = laneOf(RETRY_LISTS_MAX);
+    this.#letters = laneOf(LETTER_LISTS_MAX);
   }
 
   /** Notes that first attempts were claimed. */
@@ -149,11 +167,7 @@ export class ListLanes {
 
   /** Starts lists of slow endpoints that answer. Returns whether the next round should follow at once. */
   async slowRound(): Promise<boolean> {
-    return await this.#inTurn(this.#slowTurns, async () => {
-      const round = await this.#claimSlow(this.#answering(), this.#slowLists);
-      this.#slowLists = nextLists(this.#slowLists, SLOW_LISTS_MAX, round);
-      return this.#isFollowed(round);
-    });
+    return await this.#slow.turn(async (lists) => await this.#claimSlow(this.#answeringOnes(), lists));
   }
 
   /**
@@ -164,21 +178,12 @@ export class ListLanes {
    * full list, the next one follows at once. After an answer, none waits.
    */
   async silentRound(): Promise<boolean> {
-    return await this.#inTurn(this.#silentTurns, async () => {
-      const round = await this.#claimSlow(this.#silent(), this.#silentLists);
-      this.#silentLists = nextLists(this.#silentLists, SLOW_LISTS_MAX, round);
-      return this.#isFollowed(round);
-    });
+    return await this.#silent.turn(async (lists) => await this.#claimSlow(this.#silentOnes(), lists));
   }
 
   /** Starts lists of retries. Returns whether the next round should follow at once. */
   async retryRound(): Promise<boolean> {
-    return await this.#inTurn(this.#retryTurns, async () => await this.#claimRetries());
-  }
-
-  /** Carries out a round, unless its turn is left to first attempts. */
-  async #inTurn(turns: LaneTurns, round: () => Promise<boolean>): Promise<boolean> {
-    return turns.begin(this.#yields) ? turns.end(false) : turns.end(await round());
+    return await this.#retries.turn(async (lists) => await this.#claimRetries(lists));
   }
 
   async #claimSlow(endpointIds: readonly string[], count: number): Promise<Round | undefined> {
@@ -197,13 +202,13 @@ export class ListLanes {
   }
 
   /** Returns the slow endpoints that have answered their last request. */
-  #answering(): string[] {
+  #answeringOnes(): string[] {
     const { clock, health } = this.#options;
     return health.slow(clock.now()).filter((id) => health.silentSinceMs(id) === undefined);
   }
 
   /** Returns the silent endpoints of which deliveries may go now. */
-  #silent(): string[] {
+  #silentOnes(): string[] {
     const { clock, health } = this.#options;
     const nowMs = clock.now();
     return health.slow(nowMs).filter((id) => {
@@ -227,34 +232,37 @@ export class ListLanes {
     }
   }
 
-  async #claimRetries(): Promise<boolean> {
+  async #claimRetries(count: number): Promise<Round | undefined> {
     const { pool, starter, starts } = this.#options;
     if (starts.pauseMs > 0 || !(await hasWaitingRetries(pool))) {
-      return false;
+      return undefined;
     }
-    const lists = this.#newLists(this.#retryLists);
+    const lists = this.#newLists(count);
     const { claimed, nextTenant } = await claimRetries(pool, {
       ...lists,
       spreadSeconds: RETRY_SPREAD_SECONDS,
       afterTenant: this.#afterRetryTenant,
     });
     this.#afterRetryTenant = nextTenant;
-    const round = await this.#startRound(
+    return await this.#startRound(
       lists,
       claimed,
       async (carrier, members) => await starter.startRetries(carrier, members),
     );
-    this.#retryLists = nextLists(this.#retryLists, RETRY_LISTS_MAX, round);
-    return this.#isFollowed(round);
   }
 
   /** Starts lists of dead letters. Returns whether the next round should follow at once. */
   async letterRound(): Promise<boolean> {
-    const { pool, clock, starter, starts } = this.#options;
-    if (starts.pauseMs > 0) {
+    if (this.#options.starts.pauseMs > 0) {
       return false;
     }
-    const lists = { ...this.#newLists(this.#letterLists), listMax: LETTERS_MAX };
+    const isFollowed = await this.#letters.round(async (lists) => await this.#claimLetters(lists));
+    return this.#afterLetterEndpoint !== "" || isFollowed;
+  }
+
+  async #claimLetters(count: number): Promise<Round> {
+    const { pool, clock, starter } = this.#options;
+    const lists = { ...this.#newLists(count), listMax: LETTERS_MAX };
     const nowMs = this.#options.timers.monotonic();
     const recent = [...this.#lettersAtMs].filter(([, atMs]) => atMs > nowMs - LETTERS_MS);
     const { claimed, nextEndpoint } = await claimLetters(pool, {
@@ -267,13 +275,11 @@ export class ListLanes {
     for (const { endpoint_id: endpointId } of claimed) {
       putBounded(this.#lettersAtMs, endpointId, nowMs, LETTER_ENDPOINTS_MAX);
     }
-    const round = await this.#startRound(
+    return await this.#startRound(
       lists,
       claimed,
       async (carrier, members) => await starter.startLetters(carrier, members),
     );
-    this.#letterLists = nextLists(this.#letterLists, LETTER_LISTS_MAX, round);
-    return nextEndpoint !== "" || this.#isFollowed(round);
   }
 
   /** Starts each carrier with all the members that were claimed for it. */
@@ -313,10 +319,6 @@ export class ListLanes {
         members.map((member) => ({ ...member, carrier })),
       );
     }
-  }
-
-  #isFollowed(round: Round | undefined): boolean {
-    return round?.full === true && (round.tookMs > LANE_MS || !this.#yields);
   }
 
   /** Whether the lanes leave the cores to first attempts. */

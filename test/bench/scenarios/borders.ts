@@ -85,12 +85,17 @@ async function startHub(
   return await hub.call<number>("start", { url: url.href, region: `region-${number}`, port });
 }
 
-/** One revocation: milliseconds from its entry to each follower's denial and last admission. */
+/**
+ * One revocation: milliseconds from its entry to each follower's denial and last admission, and the latest admission
+ * after the answer. An entry takes its time before it commits, so a slow commit counts as slow followers; the answer
+ * follows the commit.
+ */
 async function revokeOnce(world: World, { followers }: Regions) {
   const target = randomBytes(16).toString("base64url");
   await Promise.all(followers.map(async (served) => await served.call("watch", target)));
   const url = `${world.signet.adminUrl}/revocations`;
   await requestJson("POST", url, world.operatorToken, { kind: "jti", target });
+  const answeredAt = Date.now();
   await delay(WATCHED_MS);
   const watched = await Promise.all(followers.map(async (served) => await served.call<Watched>("watched")));
   const at = await withClient(world.adminDatabaseUrl, async (client) => {
@@ -102,9 +107,12 @@ async function revokeOnce(world: World, { followers }: Regions) {
   });
   const since = (values: readonly number[]): number[] =>
     values.filter((value) => value > at).map((value) => value - at);
+  const lastAdmitted = watched.flatMap((each) => each.lastAdmitted);
   return {
     denied: since(watched.flatMap(({ firstDenied }) => firstDenied)),
-    admitted: since(watched.flatMap(({ lastAdmitted }) => lastAdmitted)),
+    admitted: since(lastAdmitted),
+    admittedAfterAnswer: lastAdmitted.map((value) => value - answeredAt),
+    commitMs: answeredAt - at,
   };
 }
 
@@ -198,6 +206,8 @@ async function measureCost(regions: Regions, { hubs, followers }: Size) {
 async function phase(world: World, regions: Regions, { size, faults }: { size: Size; faults: boolean }) {
   const denied: number[] = [];
   const admitted: number[] = [];
+  const admittedAfterAnswer: number[] = [];
+  const commits: number[] = [];
   await Promise.all(regions.followers.map(async (served) => await served.call("samples")));
   await asked(regions);
   const beganAt = performance.now();
@@ -208,6 +218,8 @@ async function phase(world: World, regions: Regions, { size, faults }: { size: S
     const one = await revokeOnce(world, regions);
     denied.push(...one.denied);
     admitted.push(...one.admitted);
+    admittedAfterAnswer.push(...one.admittedAfterAnswer);
+    commits.push(one.commitMs);
     revocations += 1;
     await delay(PAUSE_MS * Math.random());
   }
@@ -227,6 +239,9 @@ async function phase(world: World, regions: Regions, { size, faults }: { size: S
     denied_ms: { p50: round(p50, 1), p99: round(p99, 1), max: round(max, 1) },
     last_admission_ms: round(Math.max(0, ...admitted), 1),
     admitted_after_250_ms: admitted.filter((ms) => ms > BOUND_MS).length,
+    last_admission_after_answer_ms: round(Math.max(0, ...admittedAfterAnswer), 1),
+    admitted_250_ms_after_answer: admittedAfterAnswer.filter((ms) => ms > BOUND_MS).length,
+    entry_to_answer_max_ms: round(Math.max(0, ...commits), 1),
     ...totals(samples),
     // A hub that was killed does not say how much it asked.
     ...(faults ? {} : { statements_per_second: round(statements / seconds, 1) }),

@@ -102,6 +102,7 @@ async function stamp(wrong: Date): Promise<void> {
     exceptEndpoints: [],
     exceptTenants: [],
     afterTenant: "",
+    afterDelivery: "",
     worker: "gone",
     now: wrong,
   });

@@ -65,6 +65,8 @@ export interface FirstClaim {
   readonly exceptTenants: readonly string[];
   /** Claims only for tenants after this one, so that all tenants get their turn. */
   readonly afterTenant: string;
+  /** Claims only deliveries after this one; empty for any. A claim reads none before it. */
+  readonly afterDelivery: string;
   /** The worker that claims. */
   readonly worker: string;
   readonly now: Date;
@@ -86,11 +88,15 @@ interface LoadedFirst extends LoadedColumns, Claimed {
   readonly whole: boolean;
 }
 
-interface FirstRow extends LoadedFirst {
+interface Covered {
   readonly tenants: number;
-  readonly last_tenant: string;
-  readonly more: boolean;
+  /** Null without tenants. */
+  readonly last_tenant: string | null;
+  /** Null without candidates. */
+  readonly more: boolean | null;
 }
+
+type FirstRow = Covered & (LoadedFirst | { readonly delivery_id: null });
 
 const claimTexts = new Map<string, string>();
 
@@ -106,6 +112,9 @@ function cachedText(key: string, compose: () => string): string {
  * in order. Over several partitions the planner prefers to sort what it believes to be one row, which is every waiting
  * delivery of a tenant. Joins name the first day only: with more, the planner could read a whole day that it believes to
  * be empty. A parameter would make it plan every partition, which takes 70 ms, whenever one gets new statistics.
+ *
+ * A tenant's deliveries after an id are a range of the index that is meant, and of no other: the latest of all tenants
+ * would be one of the primary key.
  */
 function composeClaimFirst(days: readonly string[], traced: boolean): string {
   const literals = days.map(dateLiteral);
@@ -120,8 +129,9 @@ function composeClaimFirst(days: readonly string[], traced: boolean): string {
   const mine = literals
     .map(
       (day) => `(SELECT d.day, d.id FROM deliveries d
-            WHERE d.day = ${day} AND ${WAITING} AND d.tenant_id = waiting.tenant_id AND d.endpoint_id <> ALL ($5::text[])
-            ORDER BY d.id LIMIT (SELECT size FROM share))`,
+            WHERE d.day = ${day} AND ${WAITING} AND (d.tenant_id, d.id) > (waiting.tenant_id, $10::text)
+              AND d.tenant_id <= waiting.tenant_id AND d.endpoint_id <> ALL ($5::text[])
+            ORDER BY d.tenant_id, d.id LIMIT (SELECT size FROM share))`,
     )
     .join(" UNION ALL ");
   return `WITH RECURSIVE seen(tenant_id) AS (
@@ -156,7 +166,8 @@ function composeClaimFirst(days: readonly string[], traced: boolean): string {
         rows: `d.day >= ${first}`,
         traced,
         columns: "share.tenants, share.last_tenant, rest.more",
-        from: "CROSS JOIN share CROSS JOIN rest",
+        // One row if nothing was claimed, so that the next claim goes on after these tenants.
+        from: "share CROSS JOIN rest LEFT JOIN claimed d ON true",
       })}`;
 }
 
@@ -181,7 +192,7 @@ function composeClaim({
   rows,
   traced,
   columns = "",
-  from = "",
+  from = "claimed d",
 }: {
   readonly first: string;
   readonly rows: string;
@@ -206,7 +217,7 @@ function composeClaim({
       )
       SELECT d.carrier, d.epoch, ${loadedColumns(traced)},
         e.id IS NOT NULL AND p.id IS NOT NULL AND t.id IS NOT NULL AS whole${columns && `, ${columns}`}
-      FROM claimed d ${from}
+      FROM ${from}
       -- Without OFFSET, the planner could read all rows of a day that it believes to be empty, for each delivery.
       LEFT JOIN LATERAL (
         SELECT * FROM events e WHERE e.day = d.day AND e.id = d.event_id AND e.day >= ${first} OFFSET 0
@@ -223,9 +234,9 @@ function composeClaim({
 /** What a claim of first attempts found. */
 export interface ClaimOfFirst {
   readonly claimed: readonly ClaimedFirst[];
-  /** Whether more may wait. */
+  /** Whether more of these tenants may wait. */
   readonly more: boolean;
-  /** The tenant after which to continue, if there are more tenants than one claim covers; otherwise empty. */
+  /** The tenant after which to continue, if more tenants wait than one claim covers; otherwise empty. */
   readonly nextTenant: string;
 }
 
@@ -238,17 +249,22 @@ export async function claimFirst(db: Queryable, claim: FirstClaim): Promise<Clai
   const { rows } = await db.query<FirstRow>({
     name: `claim-first-${days.join("-")}${traced ? "-traced" : ""}`,
     text: cachedText(`${days.join(" ")} ${traced}`, () => composeClaimFirst(days, traced)),
-    values: [...commonValues(claim, claim.atLeast), claim.afterTenant, claim.limit, claim.exceptTenants],
+    values: [
+      ...commonValues(claim, claim.atLeast),
+      claim.afterTenant,
+      claim.limit,
+      claim.exceptTenants,
+      claim.afterDelivery,
+    ],
   });
-  const first = rows[0];
-  const moreTenants = first !== undefined && first.tenants === TENANTS_MAX;
+  const [covered] = rows;
+  const nextTenant = covered?.tenants === TENANTS_MAX ? (covered.last_tenant ?? "") : "";
   return {
-    claimed: rows.map(({ tenants: _tenants, last_tenant: _last, more: _more, ...row }) =>
-      toClaimedFirst(row),
+    claimed: rows.flatMap(({ tenants: _tenants, last_tenant: _last, more: _more, ...row }) =>
+      row.delivery_id === null ? [] : [toClaimedFirst(row)],
     ),
-    // Tenants up to `afterTenant` were left out.
-    more: moreTenants || first?.more === true || claim.afterTenant !== "",
-    nextTenant: moreTenants ? first.last_tenant : "",
+    more: covered?.more === true,
+    nextTenant,
   };
 }
 

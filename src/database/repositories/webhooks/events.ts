@@ -13,7 +13,7 @@ import type { Row } from "#database/rows.ts";
 /** Channel that tells workers how many deliveries were added to the outbox. A hint only. */
 export const OUTBOX_CHANNEL = "signet_outbox";
 
-/** A notification names no tenants, or no deliveries, if they are more. */
+/** A notification names no tenants, or the first delivery alone, if they are more. */
 const NAMED_TENANTS_MAX = 4;
 const NAMED_DELIVERIES_MAX = 4;
 
@@ -36,7 +36,7 @@ function notifiedIds(events: readonly NewEvent[], handed?: HandedDeliveries): st
   );
   const ids = [
     ...(tenants.size > NAMED_TENANTS_MAX ? [] : tenants),
-    ...(deliveries.length > NAMED_DELIVERIES_MAX ? [] : deliveries),
+    ...(deliveries.length > NAMED_DELIVERIES_MAX ? deliveries.slice(0, 1) : deliveries),
   ];
   return ids.length === 0 ? null : ids.join(" ");
 }

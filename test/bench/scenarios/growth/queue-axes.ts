@@ -84,6 +84,7 @@ async function timeClaim(world: World): Promise<number> {
         exceptEndpoints: [],
         exceptTenants: [],
         afterTenant: "",
+        afterDelivery: "",
         worker: "bench",
         now,
       });

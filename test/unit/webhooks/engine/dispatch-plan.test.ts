@@ -3,6 +3,7 @@ import { randomBytes } from "node:crypto";
 import { describe, expect, test } from "vitest";
 import { DAY_MS, newId } from "#domain/ids.ts";
 import {
+  COMMIT_MS,
   type DispatchState,
   MANY_MS,
   plan,
@@ -14,7 +15,7 @@ import { cases } from "#test/support/properties.ts";
 import { seededRandom } from "#test/support/seeded-random.ts";
 import { Simulation } from "./dispatch-simulation.ts";
 
-const TENANTS = ["ten_a", "ten_b", "ten_c", "ten_d"];
+const TENANTS = ["ten_a", "ten_b", "ten_c", "ten_d", "ten_e", "ten_f", "ten_g"];
 const STEPS = 60;
 
 function pick<T>(random: () => number, from: readonly T[]): T {
@@ -62,6 +63,9 @@ const STEP_KINDS: readonly ((world: Simulation, random: () => number) => void)[]
   (world) => {
     world.isKnown = true;
   },
+  (world) => {
+    world.recover();
+  },
   (world, random) => {
     world.today += random() < 0.3 ? 1 : 0;
   },
@@ -72,7 +76,9 @@ function publishFew(world: Simulation, random: () => number): void {
     tenants: [pick(random, TENANTS)],
     count: 1 + Math.floor(random() * 4),
     daysAgo: random() < 0.1 ? 5 : 0,
-    slow: random() < 0.1,
+    slow: random() < 0.3,
+    old: random() < 0.1,
+    commitMs: Math.floor(random() * (COMMIT_MS - 20)),
     told: pick(random, ["me", "me", "me", "other", "nobody"] as const),
     named: random() < 0.9,
   });
@@ -187,9 +193,13 @@ const IDLE: DispatchState = {
   named: [],
   manyAtMs: Number.NEGATIVE_INFINITY,
   searchedAtMs: 99_900,
+  searchesAll: false,
+  clearedAtMs: 99_900,
   pollAtMs: 100_900,
   afterTenant: "",
   otherDays: [],
+  otherDayAfterTenant: "",
+  besideAfterTenant: "",
   lookAtMs: 100_800,
   restedAtMs: Number.NEGATIVE_INFINITY,
   otherDaysTurn: false,
@@ -246,7 +256,13 @@ describe("the loop's mode", () => {
     ["latest", { waiting: 64, tokenMs: 9, afterTenant: "ten_x" }, { atLeast: 1, afterTenant: "ten_x" }],
     ["latest", { waiting: 11, places: 10 }, { limit: 64 }],
     ["latest", { waiting: 17, places: 16 }, { limit: 16 }],
-    ["latest", { pollAtMs: IDLE.nowMs }, {}],
+    ["latest", { pollAtMs: IDLE.nowMs }, { madeWithinMs: 100 + COMMIT_MS }],
+    ["latest", { pollAtMs: IDLE.nowMs, searchesAll: true }, { madeWithinMs: Number.POSITIVE_INFINITY }],
+    [
+      "latest",
+      { waiting: 1, clearedAtMs: Number.NEGATIVE_INFINITY },
+      { madeWithinMs: Number.POSITIVE_INFINITY },
+    ],
     ["wait", { waiting: 63, tokenMs: 9 }, { ms: 9, soundly: false }],
     ["wait", {}, { ms: 800, soundly: false }],
     ["other day", { waiting: 1, otherDays: ["2026-01-01"], otherDaysTurn: true }, { day: "2026-01-01" }],

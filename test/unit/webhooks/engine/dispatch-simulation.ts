@@ -3,7 +3,6 @@
  * models. It checks what is promised at every claim and every offer.
  */
 import assert from "node:assert/strict";
-import { DAY_MS, newId } from "#domain/ids.ts";
 import { BusyTenants } from "#webhooks/engine/busy-tenants.ts";
 import {
   type DispatchState,
@@ -15,30 +14,19 @@ import {
 } from "#webhooks/engine/dispatch-plan.ts";
 import { CLAIM_BURST, KnownOutbox, LOOK_SOON_MS, NAMED_CLAIMS } from "#webhooks/engine/known-outbox.ts";
 import { seededBytes } from "#test/support/seeded-random.ts";
-import { expectWithin, find, type Waiting } from "./outbox-model.ts";
+import { beginWait, expectWithin, find, type Published, type Waiting, waitingOf } from "./outbox-model.ts";
 
 const CLAIM_MS = 10;
 const OTHERS_MS = 250;
-/** Another worker takes deliveries to slow endpoints after this time. */
+/** The slow lane takes a delivery after this time, and that of silent endpoints within the longer one. */
 const SLOW_LANE_MS = 300;
+const SILENT_LANE_MS = 10_000;
 
 export interface SimulationOptions {
   readonly random: () => number;
   readonly batchMax: number;
   readonly underWayMax: number;
   readonly perSecond: number;
-}
-
-/** Deliveries to be published. */
-export interface Published {
-  readonly tenants: readonly string[];
-  readonly count: number;
-  readonly daysAgo?: number;
-  readonly slow?: boolean;
-  /** Whether the notification picks this worker, another one, or is lost. */
-  readonly told: "me" | "other" | "nobody";
-  /** Whether it names tenants and deliveries. */
-  readonly named?: boolean;
 }
 
 interface Planned {
@@ -84,6 +72,7 @@ export class Simulation {
   #called = false;
   #wakes = 0;
   #otherHint = false;
+  #recovered = false;
 
   readonly #randomBytes: (size: number) => Buffer;
 
@@ -115,28 +104,33 @@ export class Simulation {
   }
 
   /** Deliveries are inserted into the outbox, and notified. */
-  publish({ tenants, count, daysAgo = 0, slow = false, told, named = true }: Published): void {
-    const day = this.today - daysAgo;
-    const added = Array.from({ length: count }, (_, index): Waiting => ({
-      id: newId("delivery", day * DAY_MS + this.nowMs, this.#randomBytes),
-      tenant: tenants[index % tenants.length] ?? "",
-      day,
-      slow,
+  publish(published: Published): void {
+    const { slow = false, old = false, named = !old, told } = published;
+    const added = waitingOf(published, this.#randomBytes, {
+      nowMs: this.nowMs,
+      today: this.today,
       sinceMs: this.freeMs,
-      toldMs: undefined,
-      besideMs: undefined,
-      looked: false,
-    }));
+    });
     for (const each of added) {
       this.outbox.set(each.id, each);
       if (slow) {
-        this.#at(this.nowMs + SLOW_LANE_MS, () => void this.outbox.delete(each.id));
+        const waits = this.#below(2) === 0 ? SLOW_LANE_MS : this.#below(SILENT_LANE_MS);
+        this.#at(this.nowMs + waits, () => void (each.slow && this.outbox.delete(each.id)));
       }
     }
     this.#mostWaiting = Math.max(this.#mostWaiting, this.outbox.size);
     if (told !== "nobody") {
-      this.#at(this.nowMs + this.#below(5), () => this.#notified(added, told === "me", named));
+      this.#at(this.nowMs + this.#below(5), () => this.#notified(added, { me: told === "me", named, old }));
     }
+  }
+
+  /** Slow endpoints answer. */
+  recover(): void {
+    for (const each of [...this.outbox.values()].filter(({ slow }) => slow)) {
+      each.slow = false;
+      beginWait(each, this.freeMs);
+    }
+    this.#recovered = true;
   }
 
   /** Deliveries are offered before their insert. Checks that none is taken that must wait. */
@@ -173,7 +167,7 @@ export class Simulation {
     }
     for (const each of this.outbox.values()) {
       if (each.tenant === tenant) {
-        Object.assign(each, { sinceMs: this.freeMs, toldMs: undefined, besideMs: undefined, looked: false });
+        beginWait(each, this.freeMs);
       }
     }
   }
@@ -227,11 +221,6 @@ export class Simulation {
     return !slow && !this.held.has(tenant);
   }
 
-  /** What claims of first attempts may take. */
-  #claimable(): readonly Waiting[] {
-    return [...this.outbox.values()].filter((each) => this.#mayClaim(each));
-  }
-
   #isKnown(each: Waiting): boolean {
     return this.#isLatest(each) ? each.toldMs !== undefined : each.looked;
   }
@@ -242,7 +231,7 @@ export class Simulation {
     }
     const { freeMs, toldBoundMs } = this;
     const isLatest = this.#isLatest(each);
-    const untoldMs = isLatest ? SEARCH_MS : POLL_MS + LOOK_SOON_MS;
+    const untoldMs = (each.wasLatest ? SEARCH_MS : 0) + (isLatest ? 0 : POLL_MS + LOOK_SOON_MS);
     expectWithin(untoldMs + toldBoundMs, freeMs - each.sinceMs, each);
     if (isLatest && each.toldMs !== undefined) {
       expectWithin(toldBoundMs, freeMs - each.toldMs, each);
@@ -252,7 +241,14 @@ export class Simulation {
     }
   }
 
-  #notified(added: readonly Waiting[], me: boolean, named: boolean): void {
+  #notified(
+    added: readonly Waiting[],
+    { me, named, old }: { readonly me: boolean; readonly named: boolean; readonly old: boolean },
+  ): void {
+    // An older version names no delivery if there are many.
+    if (old || !named) {
+      this.#known.noteOlder();
+    }
     if (!me) {
       this.#at(this.nowMs + (this.#otherHint ? 0 : OTHERS_MS), () => {
         this.#otherHint = false;
@@ -269,7 +265,8 @@ export class Simulation {
         each.besideMs = this.freeMs + this.besideMs;
       }
     }
-    this.#known.name(added.length, named && added.length <= 4 ? added.map(({ id }) => id) : [], this.nowMs);
+    const ids = added.slice(0, added.length <= 4 ? 4 : 1).map(({ id }) => id);
+    this.#known.name(added.length, named ? ids : [], this.nowMs);
     this.#tell(added, added.length);
   }
 
@@ -326,6 +323,12 @@ export class Simulation {
       return;
     }
     assert.ok(this.clockIsRight, "reads with a wrong clock");
+    if (action.mode !== "look" && this.#recovered) {
+      this.#recovered = false;
+      this.#known.noteOlder();
+      this.#loop();
+      return;
+    }
     this.statements += 1;
     const tookMs = 1 + this.#below(CLAIM_MS);
     const fails = this.faults;
@@ -367,7 +370,8 @@ export class Simulation {
       assert.ok(state.underWay < this.#options.underWayMax && !this.listsAreFull, "claims past the limit");
     }
     return () => {
-      const { rows, ...result } = find(claim, this.#claimable(), this.#days);
+      const waiting = [...this.outbox.values()].filter(({ tenant }) => !this.held.has(tenant));
+      const { rows, ...result } = find(claim, waiting, { latest: this.#days, nowMs: this.nowMs });
       for (const each of rows) {
         assert.ok(this.#mayClaim(each));
         this.#checkBound(each);

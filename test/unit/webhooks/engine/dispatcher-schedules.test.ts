@@ -201,7 +201,8 @@ class Model {
     "claim-first": (values) => {
       const [slow, atLeast, after, limit, busy] = [values[4], values[5], values[6], values[7], values[8]];
       const waiting = this.#waiting(
-        ({ tenant_id: tenantId, endpoint_id: endpointId }) =>
+        ({ id, tenant_id: tenantId, endpoint_id: endpointId }) =>
+          id > String(values[9]) &&
           !(slow as string[]).includes(endpointId) &&
           !(busy as string[]).includes(tenantId) &&
           tenantId > String(after),

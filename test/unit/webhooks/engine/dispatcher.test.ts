@@ -1,10 +1,10 @@
 import { randomBytes } from "node:crypto";
 import { beforeEach, describe, expect, test, vi } from "vitest";
-import { DAY_MS, newId } from "#domain/ids.ts";
-import { createLogger } from "#observability/logger.ts";
-import { Dispatcher, type DispatcherOptions } from "#webhooks/engine/dispatcher.ts";
+import { newId } from "#domain/ids.ts";
+import type { Dispatcher, DispatcherOptions } from "#webhooks/engine/dispatcher.ts";
 import type { OfferedDelivery } from "#webhooks/ingest/hand-over.ts";
 import { SimulatedTime } from "#test/support/simulated-time.ts";
+import { claimedRow, makeDispatcher } from "./make-dispatcher.ts";
 
 let time: SimulatedTime;
 
@@ -12,28 +12,9 @@ beforeEach(() => {
   time = new SimulatedTime();
 });
 
-function createDispatcher(options: Partial<DispatcherOptions> = {}): Dispatcher {
-  return new Dispatcher({
-    timers: time,
-    worker: "key_me",
-    pool: undefined as never,
-    starter: undefined as never,
-    health: undefined as never,
-    attempts: { firstUnderWay: 0 } as never,
-    clock: { now: () => 0, isRight: true } as never,
-    randomBytes,
-    log: createLogger({ level: "silent" }),
-    claimsPerSecond: 60,
-    retentionDays: 30,
-    batchMax: 64,
-    underWayMax: 256,
-    ...options,
-  });
-}
-
 test("a notification picks one of the live workers; the others look later, once for many notifications", async () => {
   const workers = [0, 1, 2].map((rank) => {
-    const dispatcher = createDispatcher();
+    const dispatcher = makeDispatcher(time);
     dispatcher.shareWith({ live: 3, rank });
     return { dispatcher, hint: vi.spyOn(dispatcher, "hint") };
   });
@@ -58,7 +39,7 @@ interface ClaimValues {
  */
 async function startFull(): Promise<{ readonly dispatcher: Dispatcher; readonly claims: ClaimValues[] }> {
   const claims: ClaimValues[] = [];
-  const dispatcher = createDispatcher({
+  const dispatcher = makeDispatcher(time, {
     underWayMax: 64,
     health: { slow: () => [] } as never,
     starter: { draw: () => [], firstAttempts: () => ({}) } as never,
@@ -85,20 +66,6 @@ async function startFull(): Promise<{ readonly dispatcher: Dispatcher; readonly 
   return { dispatcher, claims };
 }
 
-function claimedRow(_: unknown, index: number): object {
-  return {
-    delivery_id: `dlv_${index}`,
-    tenant_id: "ten_busy",
-    endpoint_id: "ep_1",
-    carrier: "bat_1",
-    epoch: 1,
-    tenants: 1,
-    last_tenant: "ten_busy",
-    more: true,
-    whole: false,
-  };
-}
-
 test.each([
   ["names a tenant without many first attempts in progress", "1 0 ten_busy ten_other"],
   ["names no tenant", "1 0"],
@@ -119,123 +86,8 @@ test("while a busy tenant fills the limit, its own deliveries wait", async () =>
   expect(claims).toHaveLength(1);
 });
 
-describe("few deliveries that notifications named", () => {
-  const [first, second, third] = [1, 2, 3].map((ms) => newId("delivery", ms, randomBytes));
-
-  /** Starts a dispatcher whose claims find nothing. Returns their names and ids. */
-  async function startIdle(): Promise<{ dispatcher: Dispatcher; claims: [name: string, ids: unknown][] }> {
-    const claims: [string, unknown][] = [];
-    const dispatcher = createDispatcher({
-      health: { slow: () => [] } as never,
-      starter: { draw: () => [] } as never,
-      attempts: { firstUnderWay: 0 } as never,
-      pool: {
-        query: async ({ name, values }: { name: string; values: unknown[] }) => {
-          if (/^claim-(?:first|named)/.test(name)) {
-            claims.push([name.slice(0, 11), name.startsWith("claim-named") ? values[6] : undefined]);
-          }
-          return await Promise.resolve({ rows: [] });
-        },
-      } as never,
-    });
-    dispatcher.start();
-    await time.advance(1);
-    claims.splice(0);
-    return { dispatcher, claims };
-  }
-
-  test("are claimed by id at once, though claims of others must wait", async () => {
-    const { dispatcher, claims } = await startIdle();
-    for (const ids of [`ten_1 ${first}`, `ten_1 ten_2 ${second} ${third}`]) {
-      dispatcher.notified(`${ids.split("dlv_").length - 1} 0 ${ids}`);
-      await time.advance(0);
-    }
-    expect(claims).toEqual([
-      ["claim-named", [first]],
-      ["claim-named", [second, third]],
-    ]);
-  });
-
-  test.each([
-    ["others wait beside them", "2 0 ten_1", [first]],
-    ["they are many", "4 0 ten_1", Array.from({ length: 4 }, (_, ms) => newId("delivery", ms, randomBytes))],
-    ["they are of several days", "1 0", [first, newId("delivery", DAY_MS, randomBytes)]],
-  ])("are not claimed by id if %s", async (_, before, ids) => {
-    const { dispatcher, claims } = await startIdle();
-    dispatcher.notified(before);
-    dispatcher.notified(`${ids.length} 0 ${ids.join(" ")}`);
-    await time.advance(20);
-    expect(claims.map(([name]) => name)).not.toContain("claim-named");
-    expect(claims).not.toEqual([]);
-  });
-
-  test("do not keep others without a notification waiting for more than two seconds", async () => {
-    const { dispatcher, claims } = await startIdle();
-    for (let ms = 0; ms < 4_500; ms += 100) {
-      dispatcher.notified(`1 0 ${newId("delivery", 1, randomBytes)}`);
-      await time.advance(100);
-    }
-    expect(claims.filter(([name]) => name === "claim-first")).toHaveLength(2);
-    expect(claims.filter(([name]) => name === "claim-named")).toHaveLength(45);
-  });
-
-  test("are claimed by id at most four times as often as others", async () => {
-    const { dispatcher, claims } = await startIdle();
-    const began = time.now;
-    while (time.now - began < 1_000) {
-      dispatcher.notified(`1 0 ${newId("delivery", 1, randomBytes)}`);
-      await time.advance(3);
-    }
-    expect(new Set(claims.map(([name]) => name))).toEqual(new Set(["claim-named"]));
-    expect(claims.length).toBeGreaterThan(235);
-    expect(claims.length).toBeLessThan(255);
-  });
-
-  test("are not claimed by id for a second after many waited at once", async () => {
-    const { dispatcher, claims } = await startIdle();
-    dispatcher.notified("5 0");
-    const began = time.now;
-    while (time.now - began < 1_100) {
-      dispatcher.notified(`1 0 ${newId("delivery", 1, randomBytes)}`);
-      await time.advance(100);
-    }
-    expect(claims.map(([name]) => name)).toEqual([
-      ...Array.from({ length: 10 }, () => "claim-first"),
-      "claim-named",
-    ]);
-  });
-});
-
-test("after the last of more tenants than one claim covers, the first ones have their turn at once", async () => {
-  const claims: { atLeast: unknown; after: unknown }[] = [];
-  const dispatcher = createDispatcher({
-    health: { slow: () => [] } as never,
-    starter: { draw: () => [], firstAttempts: () => ({}) } as never,
-    attempts: { firstUnderWay: 0, run: async () => await new Promise(() => undefined) } as never,
-    pool: {
-      query: async ({ name, values }: { name: string; values: unknown[] }) => {
-        if (!name.startsWith("claim-first")) {
-          return await Promise.resolve({ rows: [] });
-        }
-        claims.push({ atLeast: values[5], after: values[6] });
-        const row = { ...claimedRow(undefined, 0), tenants: 64, last_tenant: "ten_64" };
-        const rows = Array.from({ length: 64 }, (_, index) => ({
-          ...row,
-          delivery_id: `dlv_${claims.length}_${index}`,
-        }));
-        return await Promise.resolve({ rows: values[6] === "" && claims.length < 6 ? rows : [] });
-      },
-    } as never,
-  });
-  dispatcher.notified("400 0");
-  dispatcher.start();
-  await time.advance(50);
-  expect(claims.slice(0, 6).map(({ after }) => after)).toEqual(["", "ten_64", "", "ten_64", "", "ten_64"]);
-  expect(claims[1]?.atLeast).toBe(1);
-});
-
 test("a lone worker takes every notification, also those of an earlier version, which pick nobody", () => {
-  const dispatcher = createDispatcher();
+  const dispatcher = makeDispatcher(time);
   const hint = vi.spyOn(dispatcher, "hint");
   for (const payload of ["5 731", "2", ""]) {
     dispatcher.notified(payload);
@@ -257,7 +109,7 @@ describe("many slow endpoints", () => {
     const started: string[] = [];
     const rounds: number[] = [];
     let waiting = WAITING;
-    const dispatcher = createDispatcher({
+    const dispatcher = makeDispatcher(time, {
       health: { slow: () => ["ep_1"], silentSinceMs: () => undefined } as never,
       attempts: { firstUnderWay: 0, run: async () => await new Promise(() => undefined) } as never,
       starter: {
@@ -330,7 +182,7 @@ describe("an offer of deliveries that are about to be inserted", () => {
     options: Partial<DispatcherOptions> = {},
     found: object[] = [],
   ): Promise<Dispatcher> {
-    const dispatcher = createDispatcher({
+    const dispatcher = makeDispatcher(time, {
       health: { slow: () => ["ep_slow"], isSlow: (id: string) => id === "ep_slow" } as never,
       starter: { draw: () => [], firstAttempts: () => ({}) } as never,
       attempts: { firstUnderWay: 0, run: async () => await new Promise(() => undefined) } as never,
@@ -369,7 +221,7 @@ describe("an offer of deliveries that are about to be inserted", () => {
   });
 
   test("is not taken before the worker is known to live, and what waits is known", () => {
-    const dispatcher = createDispatcher();
+    const dispatcher = makeDispatcher(time);
     expect(dispatcher.offer([offered()])).toBeUndefined();
     dispatcher.shareWith({ live: 1, rank: 0 });
     expect(dispatcher.offer([offered()])).toBeUndefined();

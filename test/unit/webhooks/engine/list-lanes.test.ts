@@ -13,6 +13,8 @@ interface Lanes {
   readonly lanes: ListLanes;
   /** When lists were claimed, in milliseconds. */
   readonly claims: number[];
+  /** How many were claimed each time. */
+  readonly counts: number[];
 }
 
 interface LanesOptions {
@@ -20,14 +22,21 @@ interface LanesOptions {
   readonly batchMax?: number;
   /** Starts the list of an endpoint. */
   readonly start?: (endpoint: string) => Promise<void>;
+  readonly starts?: { readonly pauseMs: number };
 }
 
 /** Lanes for which two deliveries to each slow endpoint wait at any time. */
 function makeLanes(
   silentSinceMs: (endpoint: string) => number | undefined,
-  { slow = ["ep_1"], batchMax = 64, start = async () => await Promise.resolve() }: LanesOptions = {},
+  {
+    slow = ["ep_1"],
+    batchMax = 64,
+    start = async () => await Promise.resolve(),
+    starts = { pauseMs: 0 },
+  }: LanesOptions = {},
 ): Lanes {
   const claims: number[] = [];
+  const counts: number[] = [];
   const lanes = new ListLanes({
     timers: time,
     worker: "key_me",
@@ -36,6 +45,7 @@ function makeLanes(
         const [carrier] = carriers ?? [];
         if (endpoints?.length === 1) {
           claims.push(time.now);
+          counts.push(carriers?.length ?? 0);
         }
         const rows = (endpoints ?? []).flatMap((endpointId) => [
           { delivery_id: "dlv_1", endpoint_id: endpointId, carrier, list: 1 },
@@ -48,13 +58,15 @@ function makeLanes(
       startSlow: async (_: string, [member]: readonly { endpoint_id: string }[]) =>
         await start(member?.endpoint_id ?? ""),
     } as never,
-    starts: { pauseMs: 0, begin: async (_: string, begun: () => Promise<void>) => await begun() } as never,
+    starts: Object.assign(starts, {
+      begin: async (_: string, begun: () => Promise<void>) => await begun(),
+    }) as never,
     health: { slow: () => [...slow], silentSinceMs },
     clock: { now: time.wall },
     randomBytes,
     batchMax,
   });
-  return { lanes, claims };
+  return { lanes, claims, counts };
 }
 
 /** Makes the lane's turns up to a time. Each begins `lateMs` after its timer. */
@@ -122,4 +134,25 @@ describe("a lane whose timer is late, because the process waits for a core,", ()
     await makeTurns(made, 1_000, 10);
     expect(made.claims).toEqual([0, 260, 520, 780]);
   });
+});
+
+test("a lane claims fewer lists after a slow round, more after a quick one, and as many after a turn without one", async () => {
+  const starts = { pauseMs: 0 };
+  let startMs = 600;
+  const made = makeLanes(() => undefined, { start: async () => await time.sleep(startMs), starts });
+  const turn = async (): Promise<void> => {
+    const turned = made.lanes.slowRound();
+    await time.advance(startMs);
+    await turned;
+  };
+  await turn();
+  await turn();
+  starts.pauseMs = 100;
+  await turn();
+  await turn();
+  starts.pauseMs = 0;
+  startMs = 1;
+  await turn();
+  await turn();
+  expect(made.counts).toEqual([64, 32, 16, 32]);
 });
