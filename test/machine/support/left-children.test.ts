@@ -3,14 +3,15 @@ import { once } from "node:events";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { expect, test } from "vitest";
+import { expect, test, vi } from "vitest";
 import { killChildren, noteChild, noteChildrenOf } from "#test/support/interrupt-on-exit.ts";
 
 test("children that their tests left are killed at the end of the run, and no others", async () => {
   const run = await mkdtemp(join(tmpdir(), "signet-children-"));
   const start = (): ReturnType<typeof spawn> => spawn("sleep", ["60"], { stdio: "ignore" });
   const [left, ended, other] = [start(), start(), start()];
-  const before = process.env["SIGNET_TEST_RUN"];
+  // What it is set to here is taken back at the end.
+  vi.stubEnv("SIGNET_TEST_RUN", undefined);
   try {
     expect(killChildren(run)).toEqual([]);
     noteChildrenOf(run);
@@ -25,11 +26,7 @@ test("children that their tests left are killed at the end of the run, and no ot
     expect(other.exitCode ?? other.signalCode).toBeNull();
   } finally {
     other.kill("SIGKILL");
-    if (before === undefined) {
-      delete process.env["SIGNET_TEST_RUN"];
-    } else {
-      process.env["SIGNET_TEST_RUN"] = before;
-    }
+    vi.unstubAllEnvs();
     await rm(run, { recursive: true });
   }
 });
