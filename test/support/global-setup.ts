@@ -15,6 +15,7 @@ import { startEmbeddedTemporal, stopLeftOverTemporal } from "#processes/embedded
 import { CACHE } from "./cache.ts";
 import { freePorts } from "./free-port.ts";
 import { interruptOnExit, killChildren, noteChildrenOf } from "./interrupt-on-exit.ts";
+import { crashesIn } from "./postgres-log.ts";
 import { makeImage } from "./production-image.ts";
 import {
   execute,
@@ -144,6 +145,9 @@ async function startRun(): Promise<TestRun> {
         say(`killed processes that tests left: ${killed.join(", ")}`);
       }
       await Promise.all([postgres.stop(), temporal.stop()]);
+      for (const crash of crashesIn(await readFile(join(home, "postgres.log"), "utf8"))) {
+        say(`PostgreSQL crashed: ${crash}`);
+      }
       await rm(home, { recursive: true, force: true });
     },
   };
