@@ -1,4 +1,5 @@
 /** Stops a process with all that descend from it, and lets them go on (Linux). */
+import { signal } from "#test/support/interrupt-on-exit.ts";
 import { allPids, statFields } from "../bench/measure/process-tree.ts";
 
 /** Field numbers of proc_pid_stat(5), counted from the one after the parenthesised command. */
@@ -26,16 +27,6 @@ function readEntry(pid: number): Entry | undefined {
         state: fields[STATE] ?? "",
         identity: `${pid}/${fields[START_TIME]}`,
       };
-}
-
-function signal(pid: number, name: NodeJS.Signals): void {
-  try {
-    process.kill(pid, name);
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== "ESRCH") {
-      throw error;
-    }
-  }
 }
 
 /** A process and its descendants, also those whose parent has ended. */

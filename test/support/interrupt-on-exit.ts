@@ -34,7 +34,7 @@ export function killChildren(run: string): readonly number[] {
 }
 
 /** Signals a process, unless it has ended already. */
-function signal(pid: number, name: NodeJS.Signals): void {
+export function signal(pid: number, name: NodeJS.Signals): void {
   try {
     process.kill(pid, name);
   } catch (error) {

@@ -61,8 +61,8 @@ export interface OutboxView {
   /** Whether the next claim of the latest days looks at deliveries of any age. */
   readonly searchesAll: boolean;
   /**
-   * When claims began that left none to claim. What has waited since then waits for a slow lane or for its tenant, so
-   * others need not read it again. Infinitely long ago after news of older ones.
+   * When claims began that left none to claim. What waited then waits for a slow lane or for its tenant, so the next
+   * claims need not read it again. Infinitely long ago after news of older ones.
    */
   readonly clearedAtMs: number;
   /** When to claim though nothing is known to wait. */

@@ -267,9 +267,10 @@ export class Dispatcher implements HandOver {
 
   /** Returns whether an endpoint is no longer slow since the last claim, so that its deliveries may be claimed. */
   #noteRecovered(): boolean {
-    const slow = new Set(this.#options.health.slow(this.#options.clock.now()));
-    const recovered = this.#slow.some((endpointId) => !slow.has(endpointId));
-    this.#slow = [...slow];
+    const before = this.#slow;
+    this.#slow = this.#options.health.slow(this.#options.clock.now());
+    const slow = new Set(this.#slow);
+    const recovered = before.some((endpointId) => !slow.has(endpointId));
     if (recovered) {
       this.#outbox.noteOlder();
     }
