@@ -7,7 +7,6 @@ import { withClient } from "../bench/environment/postgres.ts";
 import type { World } from "../bench/environment/world.ts";
 
 const SAMPLE_MS = 250;
-const OLDEST = /^signet_oldest_unattempted_seconds (\S+)$/m;
 
 async function count(world: World, sql: string, values: readonly unknown[] = []): Promise<number> {
   return await withClient(world.adminDatabaseUrl, async (client) => {
@@ -84,15 +83,20 @@ export async function openWorkflows(world: World): Promise<number> {
   return await countWorkflows(world, "CloseTime IS NULL");
 }
 
-/** Returns the age of the oldest delivery without an attempt, as the worker reports it; NaN if it does not. */
-export async function oldestUnattempted(world: World): Promise<number> {
+/** Returns a gauge without labels, as the worker reports it; NaN if it does not. */
+export async function workerGauge(world: World, name: string): Promise<number> {
   try {
     const url = `${world.signet.workerMetricsUrl}/metrics`;
     const response = await fetch(url, { signal: AbortSignal.timeout(SAMPLE_MS) });
-    return Number(OLDEST.exec(await response.text())?.[1] ?? Number.NaN);
+    return Number(new RegExp(`^${name} (.+)$`, "m").exec(await response.text())?.[1] ?? Number.NaN);
   } catch {
     return Number.NaN;
   }
+}
+
+/** Returns the age of the oldest delivery without an attempt, in seconds. */
+export async function oldestUnattempted(world: World): Promise<number> {
+  return await workerGauge(world, "signet_oldest_unattempted_seconds");
 }
 
 /** Samples {@link oldestUnattempted} until `end` is called, which returns the maximum. */

@@ -9,8 +9,8 @@ import { pssMiB } from "#test/bench/measure/process-tree.ts";
 import { round } from "#test/bench/report/measurement.ts";
 import type { World } from "#test/bench/environment/world.ts";
 import type { SetScene } from "../cases.ts";
-import { countLedger } from "../ledger.ts";
-import { openWorkflows } from "../observe.ts";
+import { countLedger, type Fate } from "../ledger.ts";
+import { openWorkflows, workerGauge } from "../observe.ts";
 import type { TargetResult } from "#test/bench/report/targets.ts";
 import { atMost, type CaseOutcome } from "../result.ts";
 import { promises } from "../run-case.ts";
@@ -84,6 +84,7 @@ async function sample(world: World, beganMs: number): Promise<Sample> {
     values: {
       api_mib: residentMiB(pids.signet_api),
       worker_mib: residentMiB(pids.signet_worker),
+      worker_heap_mib: (await workerGauge(world, "nodejs_heap_size_used_bytes")) / MIB,
       temporal_mib: temporal,
       postgres_mib: postgres,
       api_descriptors: descriptors(pids.signet_api),
@@ -117,7 +118,7 @@ const BOUNDED = [
   "open_workflows",
   "database_mib",
 ] as const;
-const GAUGES = [...BOUNDED, "temporal_mib", "postgres_mib"];
+const GAUGES = [...BOUNDED, "worker_heap_mib", "temporal_mib", "postgres_mib"];
 /** Values that are reported for each gauge, at equal distances. */
 const SERIES_LENGTH = 12;
 
@@ -157,6 +158,16 @@ function grownTables(samples: readonly Sample[]): Record<string, number> {
     .filter(([, mib]) => mib > 0)
     .sort(([, a], [, b]) => b - a);
   return Object.fromEntries(grown.slice(0, SERIES_LENGTH));
+}
+
+/** Returns for each day how many first requests were late and how long the longest took, in seconds. */
+function lateByDay(fates: readonly Fate[], perDay: number): Record<string, number[]> {
+  const days = Map.groupBy(fates, ({ index }) => Math.floor(index / perDay));
+  const counts = [...days].sort(([a], [b]) => a - b).map(([, those]) => countLedger(those));
+  return {
+    late_by_day: counts.map(({ late }) => late),
+    longest_s_by_day: counts.map(({ longest_ms: longest }) => round(longest / 1_000, 1)),
+  };
 }
 
 /** Ends a day of PostgreSQL and of all processes when the events that were sent so far have arrived. */
@@ -215,7 +226,8 @@ async function soakIn(scene: SetScene, nextDay: NextDay): Promise<CaseOutcome> {
     const days = Math.ceil(events / day);
     const steady = steadyOf(samples, days);
     const settled = await trial.settle(DRAIN);
-    const ledger = countLedger(await trial.fates());
+    const fates = await trial.fates();
+    const ledger = countLedger(fates);
     const slopes = Object.fromEntries(
       GAUGES.map((name) => [`${name}_per_hour`, round(perHour(steady, name), 1)]),
     );
@@ -228,6 +240,7 @@ async function soakIn(scene: SetScene, nextDay: NextDay): Promise<CaseOutcome> {
         days,
         events,
         sent_again: repeatedAnswers(published),
+        ...lateByDay(fates, day),
         first: values(samples[0]),
         last: values(samples.at(-1)),
         slopes_after_warm_up: slopes,
@@ -237,6 +250,7 @@ async function soakIn(scene: SetScene, nextDay: NextDay): Promise<CaseOutcome> {
       targets: [
         ...promises(ledger.accepted, ledger.lost, events, settled),
         atMost("acknowledged twice", ledger.duplicated, 0),
+        atMost("first requests later than 60 s", ledger.late, 0),
         ...BOUNDED.map((name) => bounded(steady, name)),
       ],
     };
