@@ -1,5 +1,5 @@
 /**
- * Endpoints that were recently slow or failing. Their deliveries take the slow lane, so that a hanging receiver uses
+ * Endpoints that were recently slow, or have failed for a while. Their deliveries take the slow lane, so that a hanging receiver uses
  * only its own slots. Bounded. The caller passes the time.
  */
 import type { Pool } from "#database/pool.ts";
@@ -11,6 +11,11 @@ import type { UpkeepJob } from "#runtime/upkeep.ts";
 const EXCHANGE_MS = 1_000;
 /** An endpoint counts as slow for this long after its last slow or failed attempt. */
 const SLOW_MS = 60_000;
+/**
+ * An endpoint that fails quickly counts as slow once it has failed for this long without a success. Before, its failures
+ * cost less in common lists.
+ */
+const FAILING_MS = 10_000;
 /** A first attempt waits this long for its response. A response that takes longer is slow. */
 const SLOW_ANSWER_MS = 1_000;
 const SMOOTHING = 0.3;
@@ -30,9 +35,19 @@ interface Health {
   latencyMs: number;
   slowUntilMs: number;
   writtenUntilMs: number;
+  /** When the first and the last quick failure since its last success were, in Unix milliseconds. */
+  failingSinceMs: number;
+  failedAtMs: number;
   /** When the first of the requests began that got no answer, in Unix milliseconds; undefined after an answer. */
   silentSinceMs?: number | undefined;
 }
+
+const NOTHING_KNOWN = {
+  slowUntilMs: 0,
+  writtenUntilMs: 0,
+  failingSinceMs: Number.NEGATIVE_INFINITY,
+  failedAtMs: Number.NEGATIVE_INFINITY,
+} as const;
 
 /** Result of an attempt. */
 export interface HealthOutcome {
@@ -63,16 +78,13 @@ export class EndpointHealth {
     if (health !== undefined && !outcome.timedOut) {
       health.silentSinceMs = undefined;
     }
-    if (outcome.ok && outcome.durationMs < SLOW_ANSWER_MS) {
-      // Most endpoints are healthy, so they are not stored.
-      if (health !== undefined) {
-        health.slowUntilMs = Math.min(health.slowUntilMs, nowMs);
-        this.#unwritten.add(endpointId);
+    const isQuick = outcome.durationMs < SLOW_ANSWER_MS && !outcome.timedOut;
+    if (outcome.ok && isQuick) {
+      this.#recover(endpointId, health, nowMs);
+    } else if (this.#ownDelayMs() < (outcome.ok ? OWN_DELAY_MAX_MS : OWN_STOP_MS)) {
+      if (!isQuick || this.#failsForLong(endpointId, outcome.durationMs, nowMs)) {
+        this.#slow(endpointId, outcome.durationMs, nowMs, outcome.timedOut);
       }
-      return;
-    }
-    if (this.#ownDelayMs() < (outcome.ok ? OWN_DELAY_MAX_MS : OWN_STOP_MS)) {
-      this.#slow(endpointId, outcome.durationMs, nowMs, outcome.timedOut);
     }
   }
 
@@ -123,14 +135,20 @@ export class EndpointHealth {
   /** Merges what other workers know, and drops expired entries. */
   merge(known: readonly SlowEndpoint[], nowMs: number): void {
     for (const [endpointId, health] of this.#endpoints) {
-      if (health.slowUntilMs <= nowMs && !this.#unwritten.has(endpointId)) {
+      const isOver = Math.max(health.slowUntilMs, health.failedAtMs + SLOW_MS) <= nowMs;
+      if (isOver && !this.#unwritten.has(endpointId)) {
         this.#endpoints.delete(endpointId);
       }
     }
     for (const { endpointId, latencyMs, slowUntilMs } of known) {
       const mine = this.#endpoints.get(endpointId);
       if (mine === undefined) {
-        this.#keep(endpointId, { latencyMs, slowUntilMs, writtenUntilMs: slowUntilMs });
+        this.#keep(endpointId, {
+          ...NOTHING_KNOWN,
+          latencyMs,
+          slowUntilMs,
+          writtenUntilMs: slowUntilMs,
+        });
       } else if (!this.#unwritten.has(endpointId)) {
         mine.slowUntilMs = slowUntilMs;
         mine.writtenUntilMs = slowUntilMs;
@@ -138,12 +156,28 @@ export class EndpointHealth {
     }
   }
 
+  /** Most endpoints are healthy, so they are not stored. */
+  #recover(endpointId: string, health: Health | undefined, nowMs: number): void {
+    if (health?.slowUntilMs === 0) {
+      this.#endpoints.delete(endpointId);
+    } else if (health !== undefined) {
+      health.failedAtMs = Number.NEGATIVE_INFINITY;
+      health.slowUntilMs = Math.min(health.slowUntilMs, nowMs);
+      this.#unwritten.add(endpointId);
+    }
+  }
+
+  /** Notes a quick failure. Returns whether the endpoint is slow by it, or was so before. */
+  #failsForLong(endpointId: string, tookMs: number, nowMs: number): boolean {
+    const health: Health = this.#endpoints.get(endpointId) ?? { ...NOTHING_KNOWN, latencyMs: tookMs };
+    health.failingSinceMs = health.failedAtMs + SLOW_MS > nowMs ? health.failingSinceMs : nowMs;
+    health.failedAtMs = nowMs;
+    this.#keep(endpointId, health);
+    return nowMs - health.failingSinceMs >= FAILING_MS || health.slowUntilMs > nowMs;
+  }
+
   #slow(endpointId: string, tookMs: number, nowMs: number, isSilent: boolean): void {
-    const health: Health = this.#endpoints.get(endpointId) ?? {
-      latencyMs: tookMs,
-      slowUntilMs: 0,
-      writtenUntilMs: 0,
-    };
+    const health: Health = this.#endpoints.get(endpointId) ?? { ...NOTHING_KNOWN, latencyMs: tookMs };
     if (isSilent) {
       const isKnown = health.slowUntilMs > nowMs;
       health.silentSinceMs = (isKnown ? health.silentSinceMs : undefined) ?? nowMs - tookMs;

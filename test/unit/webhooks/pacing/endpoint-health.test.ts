@@ -9,16 +9,54 @@ const ok = (durationMs: number): HealthOutcome => ({ ok: true, timedOut: false, 
 const failed = (durationMs: number): HealthOutcome => ({ ok: false, timedOut: false, durationMs });
 const timedOut = (durationMs: number): HealthOutcome => ({ ok: false, timedOut: true, durationMs });
 
+/** Notes that an endpoint has failed for ten seconds. */
+function fails(health: EndpointHealth, endpointId: string, nowMs: number, tookMs = 5): void {
+  health.noteOutcome(endpointId, failed(tookMs), nowMs - 10_000);
+  health.noteOutcome(endpointId, failed(tookMs), nowMs);
+}
+
 describe("endpoint health", () => {
   test("an endpoint that fails or times out is slow for a minute, and healthy after a quick success", () => {
     const health = new EndpointHealth(() => 0);
-    health.noteOutcome("ep_a", failed(5), 1_000);
+    fails(health, "ep_a", 1_000);
     health.noteUnanswered("ep_b", 1_000);
     health.noteOutcome("ep_c", ok(20), 1_000);
-    expect(health.slow(2_000).sort()).toEqual(["ep_a", "ep_b"]);
+    health.noteOutcome("ep_d", failed(1_500), 1_000);
+    expect(health.slow(2_000).sort()).toEqual(["ep_a", "ep_b", "ep_d"]);
     expect(health.slow(62_000)).toEqual([]);
     health.noteOutcome("ep_b", ok(20), 3_000);
     expect(health.isSlow("ep_b", 3_001)).toBe(false);
+  });
+
+  test("an endpoint that fails quickly is not slow while attempts succeed now and then", () => {
+    const health = new EndpointHealth(() => 0);
+    for (let atMs = 1_000; atMs < 60_000; atMs += 1_000) {
+      health.noteOutcome("ep_a", atMs % 10_000 === 0 ? ok(5) : failed(5), atMs);
+      health.merge([], atMs);
+      expect(health.slow(atMs)).toEqual([]);
+    }
+    expect(health.takeChanges()).toEqual([]);
+  });
+
+  test("an endpoint that fails quickly is slow after ten seconds, unless a minute lies between", () => {
+    const health = new EndpointHealth(() => 0);
+    for (const [atMs, slow] of [
+      [1_000, []],
+      [62_000, []],
+      [71_000, []],
+      [72_000, ["ep_a"]],
+    ] as const) {
+      health.noteOutcome("ep_a", failed(5), atMs);
+      health.merge([], atMs);
+      expect(health.slow(atMs), `${atMs}`).toEqual(slow);
+    }
+  });
+
+  test("an endpoint that is slow stays so with each failure", () => {
+    const health = new EndpointHealth(() => 0);
+    health.noteUnanswered("ep_a", 1_000);
+    health.noteOutcome("ep_a", failed(5), 50_000);
+    expect(health.slow(109_000)).toEqual(["ep_a"]);
   });
 
   test("slow answers do not count against receivers while this process lags; failures do", () => {
@@ -38,7 +76,7 @@ describe("endpoint health", () => {
 
   test("workers share what they learn and what they unlearn", () => {
     const [mine, other] = [new EndpointHealth(() => 0), new EndpointHealth(() => 0)];
-    mine.noteOutcome("ep_a", failed(40), 1_000);
+    fails(mine, "ep_a", 1_000, 40);
     other.merge(mine.takeChanges(), 1_000);
     expect(other.isSlow("ep_a", 1_001)).toBe(true);
     expect(other.latencyMs("ep_a")).toBe(40);
