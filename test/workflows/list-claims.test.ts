@@ -1,4 +1,4 @@
-/** Claims of lists of one endpoint each: tenants are served in turns. */
+/** Claims of lists of one endpoint or tenant each: tenants are served in turns. */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { createPool, type Pool } from "#database/pool.ts";
 import {
@@ -67,12 +67,37 @@ function membersByTenant(
 
 test("of slow endpoints are claimed in turns of their tenants", async () => {
   const { many, one, endpointIds } = await crowd();
-  const first = await claimForEndpoints(pool, { ...lists, endpointIds });
+  const claim = { ...lists, endpointIds, sharedBelow: 2 };
+  const first = await claimForEndpoints(pool, claim);
   // Three lists of the one tenant, and the only list of the other.
   expect(membersByTenant(first)).toEqual({ [many]: 6, [one]: 2 });
-  const rest = await claimForEndpoints(pool, { ...lists, endpointIds });
+  const rest = await claimForEndpoints(pool, claim);
   expect(membersByTenant(rest)).toEqual({ [many]: 6 });
-  expect(await claimForEndpoints(pool, { ...lists, endpointIds })).toEqual([]);
+  expect(await claimForEndpoints(pool, claim)).toEqual([]);
+});
+
+test("of slow endpoints for which few deliveries wait share lists of their tenant, the oldest first", async () => {
+  const { many, one, endpointIds } = await crowd();
+  const crowded = endpointIds[0] ?? "";
+  await made.current.sql.query(
+    "UPDATE deliveries SET endpoint_id = $1 WHERE tenant_id = $2 AND endpoint_id = $3",
+    [crowded, many, endpointIds[1]],
+  );
+  const claimed = await claimForEndpoints(pool, { ...lists, listMax: 5, endpointIds, sharedBelow: 4 });
+  const shapes = Object.values(Object.groupBy(claimed, ({ carrier }) => carrier)).map((members = []) => ({
+    tenants: new Set(members.map((member) => member.tenant_id)),
+    endpoints: new Set(members.map((member) => member.endpoint_id)),
+    ids: members.map((member) => member.delivery_id).toSorted(),
+  }));
+  const ofMany = (count: number) => ({ tenants: new Set([many]), endpoints: { size: count } });
+  expect(shapes).toHaveLength(4);
+  expect(shapes).toContainEqual(expect.objectContaining({ tenants: new Set([one]) }));
+  expect(shapes.filter(({ endpoints }) => endpoints.has(crowded))).toMatchObject([ofMany(1)]);
+  const shared = shapes
+    .filter(({ tenants, endpoints }) => tenants.has(many) && !endpoints.has(crowded))
+    .sort((a, b) => b.ids.length - a.ids.length);
+  expect(shared.map(({ ids }) => ids.length)).toEqual([5, 3]);
+  expect(shared.flatMap(({ ids }) => ids)).toEqual(shared.flatMap(({ ids }) => ids).toSorted());
 });
 
 test("of retries are claimed in turns of their tenants, whoever waits longer", async () => {

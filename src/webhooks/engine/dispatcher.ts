@@ -37,7 +37,7 @@ import {
 } from "./dispatch-plan.ts";
 import { KnownOutbox } from "./known-outbox.ts";
 import { Targets } from "./targets.ts";
-import { LANE_MS, ListLanes } from "./list-lanes.ts";
+import { LANE_MS, ListLanes, SILENT_LANE_MS } from "./list-lanes.ts";
 import { startList } from "./hand-back.ts";
 import { Starts } from "./starts.ts";
 import { tracer } from "#observability/tracing.ts";
@@ -112,7 +112,7 @@ export class Dispatcher implements HandOver {
     this.#loops ??= Promise.all([
       this.#firstLane(),
       this.#every(LANE_MS, "slow lane", async () => await this.#lanes.slowRound()),
-      this.#every(LANE_MS, "silent lane", async () => await this.#lanes.silentRound()),
+      this.#every(SILENT_LANE_MS, "silent lane", async () => await this.#lanes.silentRound()),
       this.#every(LANE_MS, "retry lane", async () => await this.#lanes.retryRound()),
       this.#every(SWEEP_MS, "dead-letter lane", async () => await this.#lanes.letterRound()),
       this.#every(SWEEP_MS, "sweep", async () => {

@@ -1,6 +1,7 @@
 /**
- * Lists of one endpoint each: first attempts to slow endpoints, and retries and dead letters that wait for a workflow.
- * Their rounds leave the cores to first attempts, and stay short while starts are slow.
+ * Lists beside the common ones: first attempts to slow endpoints, and retries and dead letters that wait for a workflow.
+ * Each is for one endpoint, but silent endpoints of one tenant share lists. Their rounds leave the cores to first
+ * attempts, and stay short while starts are slow.
  */
 import type { Pool } from "#database/pool.ts";
 import type { Claimed } from "#database/repositories/webhooks/claims.ts";
@@ -23,7 +24,14 @@ import type { Starts } from "./starts.ts";
 
 /** Deliveries are collected for this long. Slow receivers add more latency than that. */
 export const LANE_MS = 250;
+/** Silent endpoints add ten seconds, so their deliveries are collected for longer. */
+export const SILENT_LANE_MS = 1_000;
 const SLOW_LISTS_MAX = 64;
+/**
+ * Silent endpoints for which fewer deliveries wait share lists with others of their tenant. A member that fails leaves for
+ * a list of its endpoint, which costs more than it saves if many do.
+ */
+const SHARED_BELOW = 4;
 const RETRY_LISTS_MAX = 32;
 const RETRY_SPREAD_SECONDS = 2;
 /**
@@ -89,6 +97,7 @@ type Claim = (lists: number) => Promise<Round | undefined>;
 /** The turns of a lane, by which it measures how long this process waits for a core, and how much a round claims. */
 class Lane {
   readonly #timers: Timers;
+  readonly #everyMs: number;
   readonly #listsMax: number;
   /** Whether the lane leaves the cores to first attempts. */
   readonly #yields: () => boolean;
@@ -96,8 +105,10 @@ class Lane {
   #endedAtMs: number | undefined;
   #left = 0;
 
-  constructor(timers: Timers, listsMax: number, yields: () => boolean) {
+  /** @param everyMs time between the end of a turn and the next one */
+  constructor(timers: Timers, everyMs: number, listsMax: number, yields: () => boolean) {
     this.#timers = timers;
+    this.#everyMs = everyMs;
     this.#listsMax = listsMax;
     this.#lists = listsMax;
     this.#yields = yields;
@@ -129,7 +140,8 @@ class Lane {
   }
 
   #leaves(): boolean {
-    const lateMs = this.#endedAtMs === undefined ? 0 : this.#timers.monotonic() - this.#endedAtMs - LANE_MS;
+    const lateMs =
+      this.#endedAtMs === undefined ? 0 : this.#timers.monotonic() - this.#endedAtMs - this.#everyMs;
     const leaves = this.#yields() && lateMs > LATE_MS && this.#left < LEFT_MAX;
     this.#left = leaves ? this.#left + 1 : 0;
     return leaves;
@@ -153,9 +165,10 @@ export class ListLanes {
 
   constructor(options: ListLanesOptions) {
     this.#options = options;
-    const laneOf = (listsMax: number): Lane => new Lane(options.timers, listsMax, () => this.#yields);
+    const laneOf = (listsMax: number, everyMs = LANE_MS): Lane =>
+      new Lane(options.timers, everyMs, listsMax, () => this.#yields);
     this.#slow = laneOf(SLOW_LISTS_MAX);
-    this.#silent = laneOf(SLOW_LISTS_MAX);
+    this.#silent = laneOf(SLOW_LISTS_MAX, SILENT_LANE_MS);
     this.#retries = laneOf(RETRY_LISTS_MAX);
     this.#letters = laneOf(LETTER_LISTS_MAX);
   }
@@ -167,7 +180,7 @@ export class ListLanes {
 
   /** Starts lists of slow endpoints that answer. Returns whether the next round should follow at once. */
   async slowRound(): Promise<boolean> {
-    return await this.#slow.turn(async (lists) => await this.#claimSlow(this.#answeringOnes(), lists));
+    return await this.#slow.turn(async (lists) => await this.#claimSlow(this.#answeringOnes(), lists, 0));
   }
 
   /**
@@ -178,7 +191,9 @@ export class ListLanes {
    * full list, the next one follows at once. After an answer, none waits.
    */
   async silentRound(): Promise<boolean> {
-    return await this.#silent.turn(async (lists) => await this.#claimSlow(this.#silentOnes(), lists));
+    return await this.#silent.turn(
+      async (lists) => await this.#claimSlow(this.#silentOnes(), lists, SHARED_BELOW),
+    );
   }
 
   /** Starts lists of retries. Returns whether the next round should follow at once. */
@@ -186,13 +201,17 @@ export class ListLanes {
     return await this.#retries.turn(async (lists) => await this.#claimRetries(lists));
   }
 
-  async #claimSlow(endpointIds: readonly string[], count: number): Promise<Round | undefined> {
+  async #claimSlow(
+    endpointIds: readonly string[],
+    count: number,
+    sharedBelow: number,
+  ): Promise<Round | undefined> {
     const { pool, starter, starts } = this.#options;
     if (endpointIds.length === 0 || starts.pauseMs > 0) {
       return undefined;
     }
     const lists = this.#newLists(count);
-    const claimed = await claimForEndpoints(pool, { ...lists, endpointIds });
+    const claimed = await claimForEndpoints(pool, { ...lists, endpointIds, sharedBelow });
     this.#noteSlow(claimed);
     return await this.#startRound(
       lists,
@@ -222,8 +241,7 @@ export class ListLanes {
 
   #noteSlow(claimed: readonly Listed[]): void {
     const nowMs = this.#options.clock.now();
-    for (const members of byCarrier(claimed).values()) {
-      const endpoint = members[0]?.endpoint_id ?? "";
+    for (const [endpoint, members] of Map.groupBy(claimed, (member) => member.endpoint_id)) {
       if (members.length < this.#options.batchMax) {
         putBounded(this.#slowAtMs, endpoint, nowMs, SLOW_ENDPOINTS_MAX);
       } else {

@@ -88,6 +88,7 @@ async function stamp(wrong: Date): Promise<void> {
   await world.publish(tenant, {}, "other");
   await claimForEndpoints(worker, {
     endpointIds: [other?.id ?? ""],
+    sharedBelow: 0,
     carriers: ["bat_other"],
     listMax: 10,
     worker: "gone",

@@ -1,6 +1,6 @@
 /**
- * Claims of lists of one endpoint each: first attempts to slow endpoints, retries, and dead letters. Tenants are served in
- * turns, except for dead letters, for which nobody waits.
+ * Claims of lists of one endpoint or tenant each: first attempts to slow endpoints, retries, and dead letters. Tenants are
+ * served in turns, except for dead letters, for which nobody waits.
  */
 import { idDay } from "#domain/ids.ts";
 import type { Queryable } from "#database/pool.ts";
@@ -64,39 +64,46 @@ function carryLists(alone: string): string {
  * Returns SQL that numbers the lists of `candidates`, tenants in turns. Within a turn places are random, or the same
  * tenants would always get none.
  *
- * @param list the columns of `candidates` that the members of a list share, beginning with the endpoint
+ * @param list the columns of `candidates` that the members of a list share, beside their tenant
  */
 function numberedLists(list: string): string {
   return `lists AS (
-        SELECT ${list}, row_number() OVER (ORDER BY turn, random()) AS list
+        SELECT tenant_id, ${list}, row_number() OVER (ORDER BY turn, random()) AS list
         FROM (
           SELECT tenant_id, ${list}, row_number() OVER (PARTITION BY tenant_id ORDER BY min(id)) AS turn
           FROM candidates GROUP BY tenant_id, ${list}
         ) turns
       ), numbered AS (
         SELECT day, id, list, row_number() OVER (PARTITION BY list ORDER BY id) AS n, count(*) OVER (PARTITION BY list) AS length
-        FROM candidates JOIN lists USING (${list})
+        FROM candidates JOIN lists USING (tenant_id, ${list})
       )`;
 }
 
-/** Claims first attempts to certain endpoints: lists of one endpoint each, tenants in turns. */
-export async function claimForEndpoints(
-  db: Queryable,
-  claim: ListsClaim & { readonly endpointIds: readonly string[] },
-): Promise<Listed[]> {
+export interface EndpointsClaim extends ListsClaim {
+  readonly endpointIds: readonly string[];
+  /** Endpoints for which fewer deliveries wait share lists with others of their tenant. */
+  readonly sharedBelow: number;
+}
+
+/** Claims first attempts to certain endpoints: lists of one endpoint each, or shared ones, tenants in turns. */
+export async function claimForEndpoints(db: Queryable, claim: EndpointsClaim): Promise<Listed[]> {
   const { rows } = await db.query<Listed>({
     name: "claim-for-endpoints",
     text: `WITH waiting AS MATERIALIZED (
         SELECT DISTINCT tenant_id FROM endpoints WHERE id = ANY ($3::text[]) AND tenant_id NOT IN ${HELD_TENANTS}
-      ), candidates AS MATERIALIZED (
+      ), mine AS MATERIALIZED (
         SELECT waiting.tenant_id, mine.* FROM waiting CROSS JOIN LATERAL (
           SELECT d.day, d.id, d.endpoint_id FROM deliveries d
           WHERE ${WAITING} AND d.tenant_id = waiting.tenant_id AND d.endpoint_id = ANY ($3::text[])
           ORDER BY d.id LIMIT (SELECT greatest(${LISTED_MAX} / count(*), $2::int) FROM waiting)
           FOR UPDATE SKIP LOCKED
         ) mine
-      ), ${numberedLists("endpoint_id")}, ${carryLists("d.epoch = 1")}`,
-    values: [claim.carriers, claim.listMax, claim.endpointIds, claim.now, claim.worker],
+      ), candidates AS (
+        SELECT *, (row_number() OVER (PARTITION BY tenant_id, own ORDER BY id) - 1) / $2 AS part FROM (
+          SELECT *, CASE WHEN count(*) OVER (PARTITION BY endpoint_id) < $6 THEN '' ELSE endpoint_id END AS own FROM mine
+        ) owned
+      ), ${numberedLists("own, part")}, ${carryLists("d.epoch = 1")}`,
+    values: [claim.carriers, claim.listMax, claim.endpointIds, claim.now, claim.worker, claim.sharedBelow],
   });
   return rows;
 }

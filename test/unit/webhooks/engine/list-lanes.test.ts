@@ -13,6 +13,8 @@ interface Lanes {
   readonly lanes: ListLanes;
   /** When lists were claimed, in milliseconds. */
   readonly claims: number[];
+  /** For which endpoints. */
+  readonly asked: (readonly string[])[];
   /** How many were claimed each time. */
   readonly counts: number[];
 }
@@ -37,12 +39,14 @@ function makeLanes(
 ): Lanes {
   const claims: number[] = [];
   const counts: number[] = [];
+  const asked: (readonly string[])[] = [];
   const lanes = new ListLanes({
     timers: time,
     worker: "key_me",
     pool: {
       query: async ({ values: [carriers, , endpoints] }: { values: string[][] }) => {
         const [carrier] = carriers ?? [];
+        asked.push(endpoints ?? []);
         if (endpoints?.length === 1) {
           claims.push(time.now);
           counts.push(carriers?.length ?? 0);
@@ -66,7 +70,7 @@ function makeLanes(
     randomBytes,
     batchMax,
   });
-  return { lanes, claims, counts };
+  return { lanes, claims, counts, asked };
 }
 
 /** Makes the lane's turns up to a time. Each begins `lateMs` after its timer. */
@@ -94,6 +98,12 @@ describe("a slow endpoint", () => {
     const made = makeLanes(() => (time.now < 1_900 ? -1_000 : undefined));
     await makeTurns(made, 2_500);
     expect(made.claims).toEqual([0, 2_000, 2_250]);
+  });
+
+  test("that hangs is collected though others share its lists", async () => {
+    const made = makeLanes(() => -1_000, { slow: ["ep_1", "ep_2"], batchMax: 3 });
+    await makeTurns(made, 3_000);
+    expect(made.asked).toEqual([["ep_1", "ep_2"]]);
   });
 
   test("that hangs has a list in each turn while lists are full", async () => {
