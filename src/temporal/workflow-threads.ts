@@ -5,7 +5,7 @@
  * optional.
  */
 import { createRequire } from "node:module";
-import { setFlagsFromString } from "node:v8";
+import { promiseHooks, setFlagsFromString } from "node:v8";
 import type { Worker, WorkerOptions } from "node:worker_threads";
 import type { Timer, Timers } from "#domain/clock.ts";
 
@@ -43,6 +43,29 @@ const PRELOAD = `data:text/javascript,${encodeURIComponent(`
   const beats = new Int32Array(workerData.signetBeats);
   setInterval(() => Atomics.add(beats, 0, 1), ${BEAT_MS}).unref();
 `)}`;
+
+/**
+ * Runs replays, which the SDK makes in this process. It would leave a hook of every promise behind, for stack traces. The
+ * hook fails at promises without a constructor, as WebCrypto makes some, and that ends the process.
+ */
+export async function withoutStackTraces<T>(run: () => Promise<T>): Promise<T> {
+  const { createHook } = promiseHooks;
+  const { warn } = console;
+  promiseHooks.createHook = () => {
+    throw new Error("stack traces are left out");
+  };
+  console.warn = (...line: unknown[]) => {
+    if (!String(line[0]).includes("promiseHooks")) {
+      warn(...line);
+    }
+  };
+  try {
+    return await run();
+  } finally {
+    promiseHooks.createHook = createHook;
+    console.warn = warn;
+  }
+}
 
 export interface LeanThreadsOptions {
   /** Called if a thread has not responded for this long. Its workflows are stuck, and only a new process helps. */

@@ -327,4 +327,12 @@ export const GROWTH: readonly Mutant[] = [
     replace: "pipeline: false,",
     caughtBy: "test/integration/database/half-open.test.ts",
   },
+  {
+    name: "replays-leave-a-hook",
+    breaks: "A replay leaves no hook behind that ends the process (src/temporal/workflow-threads.ts)",
+    file: "src/temporal/workflow-threads.ts",
+    find: 'promiseHooks.createHook = () => {\n    throw new Error("stack traces are left out");\n  };',
+    replace: "promiseHooks.createHook = createHook;",
+    caughtBy: "test/integration/temporal/replay-open.test.ts",
+  },
 ];

@@ -9,6 +9,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { keepRuntime } from "../support/in-process-worker.ts";
 import type { Keyring } from "#crypto/keyring.ts";
 import { createDataConverter } from "#temporal/codec.ts";
+import { withoutStackTraces } from "#temporal/workflow-threads.ts";
 import { testKeyring } from "../support/keyring.ts";
 import { workflowBundle } from "../support/processes.ts";
 
@@ -83,9 +84,13 @@ test("there is a history of every shape that a release can have left", () => {
   expect(Object.keys(SHAPES)).toEqual(expect.arrayContaining(["0.1.0", "0.2.0", "0.3.0"]));
 });
 
+async function replay(...of: Parameters<typeof Worker.runReplayHistory>): Promise<void> {
+  await withoutStackTraces(async () => await Worker.runReplayHistory(...of));
+}
+
 describe("a recorded history continues with today's code", () => {
   test.each(names)("%s", async (name) => {
-    await Worker.runReplayHistory({ workflowBundle: workflowBundle() }, await historyOf(name));
+    await replay({ workflowBundle: workflowBundle() }, await historyOf(name));
   });
 });
 
@@ -94,10 +99,10 @@ test("a history that 0.3.0 encrypted continues with the key-encryption key, and 
   const keys = [randomBytes(32), Buffer.alloc(32, 7)];
   const history = await historyOf("encrypted/deliver-dead-letter-replayed.json");
   const options = { workflowBundle: workflowBundle() };
-  const replay = async (keyring: Keyring): Promise<void> =>
-    await Worker.runReplayHistory({ ...options, dataConverter: createDataConverter(keyring) }, history);
-  await replay(testKeyring(...keys));
-  await expect(replay(testKeyring())).rejects.toThrow(/./);
+  const replayWith = async (keyring: Keyring): Promise<void> =>
+    await replay({ ...options, dataConverter: createDataConverter(keyring) }, history);
+  await replayWith(testKeyring(...keys));
+  await expect(replayWith(testKeyring())).rejects.toThrow(/./);
 });
 
 test("incompatible workflow code is detected", async () => {
@@ -114,7 +119,7 @@ test("incompatible workflow code is detected", async () => {
     workflowsPath: join(scratch, "workflows", "index.ts"),
     logger: { trace() {}, debug() {}, info() {}, warn() {}, error() {}, log() {} },
   });
-  await expect(
-    Worker.runReplayHistory({ workflowBundle: tampered }, await historyOf("deliver-at-once.json")),
-  ).rejects.toThrow(DeterminismViolationError);
+  await expect(replay({ workflowBundle: tampered }, await historyOf("deliver-at-once.json"))).rejects.toThrow(
+    DeterminismViolationError,
+  );
 });

@@ -5,6 +5,7 @@ import { Worker } from "@temporalio/worker";
 import { WORKFLOW_TYPES } from "#workflows/messages.ts";
 import { loadWorkflowBundle } from "#temporal/bundle.ts";
 import { OPEN } from "#temporal/open-workflow.ts";
+import { withoutStackTraces } from "#temporal/workflow-threads.ts";
 import { DAY_MS } from "#domain/ids.ts";
 import { failureOf } from "#runtime/thrown.ts";
 import type { Finding } from "./checks.ts";
@@ -107,17 +108,19 @@ export async function replayOpen(
   const bundle = await loadWorkflowBundle();
   const failures: ReplayFailure[] = [];
   const replayed: string[] = [];
-  const results = Worker.runReplayHistories(
-    { workflowBundle: bundle, dataConverter },
-    openHistories(client, limit),
-  );
-  for await (const { workflowId, error } of results) {
-    replayed.push(workflowId);
-    if (error !== undefined) {
-      failures.push({ workflowId, reason: error.message });
+  return await withoutStackTraces(async () => {
+    const results = Worker.runReplayHistories(
+      { workflowBundle: bundle, dataConverter },
+      openHistories(client, limit),
+    );
+    for await (const { workflowId, error } of results) {
+      replayed.push(workflowId);
+      if (error !== undefined) {
+        failures.push({ workflowId, reason: error.message });
+      }
     }
-  }
-  return { replayed, failures };
+    return { replayed, failures };
+  });
 }
 
 /** Checks that up to `limit` open workflows would go on with this build. */

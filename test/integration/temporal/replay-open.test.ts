@@ -68,7 +68,22 @@ test("the newest and the oldest of each type are replayed, and the rest of a typ
   const all = await replayOpen(temporal, 1_000);
   expect(new Set(all.replayed).size).toBe(3 * EACH);
   expect(all.replayed).toHaveLength(3 * EACH);
+  expect(hookedConstructors()).toBe(0);
 });
+
+/** Counts how often a promise's constructor is read when it settles. Some promises of WebCrypto have none. */
+function hookedConstructors(): number {
+  let reads = 0;
+  const { promise, resolve } = Promise.withResolvers<undefined>();
+  void Object.defineProperty(promise, "constructor", {
+    get: () => {
+      reads += 1;
+      return Promise;
+    },
+  });
+  resolve(undefined);
+  return reads;
+}
 
 test("without Temporal, the doctor has a finding and does not fail", async () => {
   const address = `127.0.0.1:${await freePort()}`;
