@@ -51,8 +51,12 @@ const PRELOAD = `data:text/javascript,${encodeURIComponent(`
 export async function withoutStackTraces<T>(run: () => Promise<T>): Promise<T> {
   const { createHook } = promiseHooks;
   const { warn } = console;
-  promiseHooks.createHook = () => {
-    throw new Error("stack traces are left out");
+  promiseHooks.createHook = (hooks) => {
+    // As in the threads: Node's own hook has one of these.
+    if (hooks.before === undefined && hooks.after === undefined) {
+      throw new Error("stack traces are left out");
+    }
+    return createHook.call(promiseHooks, hooks);
   };
   console.warn = (...line: unknown[]) => {
     if (!String(line[0]).includes("promiseHooks")) {

@@ -331,8 +331,9 @@ export const GROWTH: readonly Mutant[] = [
     name: "replays-leave-a-hook",
     breaks: "A replay leaves no hook behind that ends the process (src/temporal/workflow-threads.ts)",
     file: "src/temporal/workflow-threads.ts",
-    find: 'promiseHooks.createHook = () => {\n    throw new Error("stack traces are left out");\n  };',
-    replace: "promiseHooks.createHook = createHook;",
+    find: "    return createHook.call(promiseHooks, hooks);\n  };",
+    replace:
+      "    return createHook.call(promiseHooks, hooks);\n  };\n  promiseHooks.createHook = createHook;",
     caughtBy: "test/integration/temporal/replay-open.test.ts",
   },
 ];

@@ -1,6 +1,6 @@
 /**
- * Endpoints that were recently slow, or have failed for a while. Their deliveries take the slow lane, so that a hanging receiver uses
- * only its own slots. Bounded. The caller passes the time.
+ * Endpoints that were recently slow, or have failed for a while. Their deliveries take the slow lane, so that a hanging
+ * receiver uses only its own slots. Bounded. The caller passes the time.
  */
 import type { Pool } from "#database/pool.ts";
 import { readHealth, writeHealth } from "#database/repositories/health.ts";
