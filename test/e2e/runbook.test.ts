@@ -19,6 +19,7 @@ import { startReceiver } from "../support/receiver-server.ts";
 import { startScrapedProcesses } from "../support/scraped-processes.ts";
 import { skipUnless } from "../support/skips.ts";
 import { useStarted } from "../support/started.ts";
+import { triggerSchedule } from "../support/temporal-cli.ts";
 import { useWorld } from "../support/world.ts";
 
 allowMinutes(5);
@@ -187,9 +188,9 @@ async function refuseEvents(): Promise<void> {
 
 /** Makes a step of retention fail, because its table is gone. */
 async function failRetention(): Promise<void> {
-  const { sql, temporal } = world.current;
+  const { sql } = world.current;
   await sql.query("ALTER TABLE pinged_hosts RENAME TO pinged_hosts_away");
-  await temporal.schedule.getHandle("purgeExpired").trigger();
+  await triggerSchedule(world.current, "purgeExpired");
   await eventually(
     () => processes.current.output("worker").includes("a step of retention failed"),
     "a step of retention to fail",
@@ -224,7 +225,7 @@ beforeAll(async () => {
     TIMEOUT_MS,
   );
   // Verification needs the first checkpoint. Its schedule runs once a minute.
-  await world.current.temporal.schedule.getHandle("signCheckpoint").trigger();
+  await triggerSchedule(world.current, "signCheckpoint");
   await eventually(
     async () => (await operators.admin("GET", "/audit/checkpoint")).status === 200,
     "the first checkpoint",

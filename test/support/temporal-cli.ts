@@ -37,6 +37,14 @@ export async function temporalCli({ config }: Configured, ...args: readonly stri
   }
 }
 
+/** Runs a schedule's workflow now. A server that says that the schedule is busy has done nothing. */
+export async function triggerSchedule({ temporal }: Pick<World, "temporal">, id: string): Promise<void> {
+  await eventually(async () => {
+    await temporal.schedule.getHandle(id).trigger();
+    return true;
+  }, `the schedule ${id}`);
+}
+
 /**
  * Runs lines in bash, as if pasted, with `temporal` on the path and `TEMPORAL_ADDRESS` set. Rejects at the first that
  * fails.

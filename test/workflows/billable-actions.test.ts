@@ -16,6 +16,7 @@ import { type Behaviour, type Receiver, startReceiver } from "../support/receive
 import { registrationOf } from "../support/registration.ts";
 import { seedDeadLetters } from "../support/seeded-letters.ts";
 import { testNamespace } from "../support/services.ts";
+import { triggerSchedule } from "../support/temporal-cli.ts";
 import { startTemporalProxy } from "../support/temporal-proxy.ts";
 import { makeWorld, TEST_CALLER, type World, type WorldOptions } from "../support/world.ts";
 import { machineTimers } from "#runtime/machine-timers.ts";
@@ -301,10 +302,10 @@ test("a verification, and the upkeep", async () => {
     expect(totalOf(checkpoint)).toBe(documented.get("the checkpoint after a revocation"));
 
     for (const scheduleId of ["purgeExpired", "rotateCredentials", "rotateSigningKeys", "signCheckpoint"]) {
-      const schedule = world.temporal.schedule.getHandle(scheduleId);
-      await eventually(async () => await schedule.trigger().then(() => true), `the schedule ${scheduleId}`);
+      await triggerSchedule(world, scheduleId);
       const { workflow } = await eventually(
-        async () => (await schedule.describe()).info.recentActions.at(-1)?.action,
+        async () =>
+          (await world.temporal.schedule.getHandle(scheduleId).describe()).info.recentActions.at(-1)?.action,
         `a run of ${scheduleId}`,
       );
       const actions = await actionsOf(world, workflow.workflowId);

@@ -3,6 +3,7 @@ import { expect, test } from "vitest";
 import { WORKFLOW_TYPES } from "#workflows/messages.ts";
 import { eventually } from "../support/eventually.ts";
 import { fetchRuns, textOf } from "../support/histories.ts";
+import { triggerSchedule } from "../support/temporal-cli.ts";
 import { useWorld } from "../support/world.ts";
 
 const made = useWorld();
@@ -16,7 +17,7 @@ test("the sweep runs every five minutes, and its history holds only numbers", as
     "the schedule to be created",
   );
   expect(description.spec.intervals?.map(({ every }) => every)).toEqual([300_000]);
-  await schedule.trigger();
+  await triggerSchedule(world, WORKFLOW_TYPES.rotateCredentials);
   const workflowId = await eventually(async () => {
     const { recentActions } = (await schedule.describe()).info;
     const action = recentActions.at(-1)?.action;
