@@ -324,6 +324,22 @@ export const DISPATCH: readonly Mutant[] = [
     caughtBy: "test/workflows/list-claims.test.ts",
   },
   {
+    name: "timed-out-retries-hurry",
+    breaks: "Retries that timed out start less often while starts are slow (decision 43)",
+    file: "src/webhooks/engine/list-lanes.ts",
+    find: "roundMs: TIMED_OUT_ROUND_MS,",
+    replace: "roundMs: 1_000 * TIMED_OUT_ROUND_MS,",
+    caughtBy: "test/unit/webhooks/engine/list-lanes.test.ts",
+  },
+  {
+    name: "retries-wait-behind-timed-out-ones",
+    breaks: "Retries that timed out are claimed apart from the others (decision 43)",
+    file: "src/database/repositories/webhooks/list-claims.ts",
+    find: "AND last_error IS DISTINCT FROM 'timeout'\"",
+    replace: '"',
+    caughtBy: "test/workflows/list-claims.test.ts",
+  },
+  {
     name: "one-failure-is-slow",
     breaks: "An endpoint that fails quickly is slow only after ten seconds without a success (decision 43)",
     file: "src/webhooks/pacing/endpoint-health.ts",

@@ -150,10 +150,13 @@ export function worker(growth: Growth, run: Statement["run"]): Statement {
 export const rounds = {
   claim,
   "the search of other days": worker("flat", async ({ db, now }) => await findOtherDays(db, days(now), 30)),
-  "the claim of retries": worker(
-    "flat",
-    async ({ db, now }) => await claimRetries(db, { ...lists(now), spreadSeconds: 60, afterTenant: "" }),
-  ),
+  "the claim of retries": worker("flat", async ({ db, now }) => {
+    const claim = { ...lists(now), spreadSeconds: 60, afterTenant: "" };
+    return [
+      await claimRetries(db, { ...claim, timedOut: false }),
+      await claimRetries(db, { ...claim, timedOut: true }),
+    ];
+  }),
   "the claim of dead letters": worker("flat", async ({ db, now }) => {
     const recent = { recentEndpoints: [], diedBefore: now, afterEndpoint: "" };
     return await claimLetters(db, { ...lists(now), ...recent });

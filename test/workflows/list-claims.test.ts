@@ -5,6 +5,7 @@ import {
   claimForEndpoints,
   claimLetters,
   claimRetries,
+  hasWaitingRetries,
 } from "#database/repositories/webhooks/list-claims.ts";
 import { systemClock } from "#runtime/machine-timers.ts";
 import { createLogger } from "#observability/logger.ts";
@@ -109,12 +110,30 @@ test("of retries are claimed in turns of their tenants, whoever waits longer", a
     [many, now, one],
   );
   const claim = async (): Promise<Awaited<ReturnType<typeof claimRetries>>> =>
-    await claimRetries(pool, { ...lists, spreadSeconds: 2, afterTenant: "" });
+    await claimRetries(pool, { ...lists, spreadSeconds: 2, afterTenant: "", timedOut: false });
   const { claimed, nextTenant } = await claim();
   expect(membersByTenant(claimed)).toEqual({ [many]: 6, [one]: 2 });
   expect(nextTenant).toBe("");
   expect(membersByTenant((await claim()).claimed)).toEqual({ [many]: 6 });
   expect((await claim()).claimed).toEqual([]);
+});
+
+test("of retries that timed out are claimed apart from the others", async () => {
+  const { many, one } = await crowd();
+  await made.current.sql.query(
+    `UPDATE deliveries SET state = 'RETRYING', attempt_count = 1, cycle_started_at = $2, next_attempt_at = $2,
+      last_error = CASE tenant_id WHEN $1 THEN 'timeout' ELSE 'status' END
+    WHERE tenant_id IN ($1, $3)`,
+    [many, now, one],
+  );
+  const claimed = async (timedOut: boolean): Promise<Record<string, number>> => {
+    const claim = { ...lists, spreadSeconds: 2, afterTenant: "", timedOut };
+    return membersByTenant((await claimRetries(pool, claim)).claimed);
+  };
+  expect(await hasWaitingRetries(pool, true)).toBe(true);
+  expect(await claimed(false)).toEqual({ [one]: 2 });
+  expect(await hasWaitingRetries(pool, false)).toBe(false);
+  expect(await claimed(true)).toEqual({ [many]: 8 });
 });
 
 test("one alone is carried under its own id, unless a list that is about to start has that name", async () => {
@@ -124,7 +143,12 @@ test("one alone is carried under its own id, unless a list that is about to star
   const id = (await world.publish(tenant)).deliveries[0]?.id ?? "";
   const carrierOf: Readonly<Record<string, () => Promise<string | undefined>>> = {
     RETRYING: async () => {
-      const { claimed } = await claimRetries(pool, { ...lists, spreadSeconds: 2, afterTenant: "" });
+      const { claimed } = await claimRetries(pool, {
+        ...lists,
+        spreadSeconds: 2,
+        afterTenant: "",
+        timedOut: false,
+      });
       return claimed[0]?.carrier;
     },
     DEAD_LETTERED: async () => {

@@ -6,6 +6,7 @@ import { DAY_MS } from "#domain/ids.ts";
 import type { Queryable } from "../pool.ts";
 import { planTransactionByRows } from "../transaction.ts";
 import { countUpTo, type OpenWork, openWorkColumns, type OpenWorkRow } from "./webhooks/census.ts";
+import { waitingRetry } from "./webhooks/list-claims.ts";
 
 /** Limit of the counts. This value means that or more. */
 export const OVERVIEW_COUNTED_MAX = 10_000;
@@ -69,6 +70,12 @@ export interface TenantLag {
   readonly most_overdue: Date | null;
 }
 
+/** Returns SQL for overdue retries that wait for a list. */
+function overdueRetries(timedOut: boolean): string {
+  return `(SELECT tenant_id, next_attempt_at FROM (SELECT tenant_id, next_attempt_at FROM deliveries
+        WHERE ${waitingRetry(timedOut)} ORDER BY tenant_id LIMIT ${OVERDUE_MAX}) r WHERE next_attempt_at < $1)`;
+}
+
 /** Exported for the test of its plan. */
 export const LAG = `WITH RECURSIVE seen(tenant_id) AS (
     (SELECT tenant_id FROM deliveries WHERE carrier IS NULL AND state = 'QUEUED' ORDER BY tenant_id LIMIT 1)
@@ -89,8 +96,9 @@ export const LAG = `WITH RECURSIVE seen(tenant_id) AS (
       (SELECT tenant_id, next_attempt_at FROM deliveries WHERE carrier IS NOT NULL AND state = 'RETRYING'
         AND next_attempt_at < $1 ORDER BY next_attempt_at LIMIT ${OVERDUE_MAX})
       UNION ALL
-      (SELECT tenant_id, next_attempt_at FROM (SELECT tenant_id, next_attempt_at FROM deliveries
-        WHERE carrier IS NULL AND state = 'RETRYING' ORDER BY tenant_id LIMIT ${OVERDUE_MAX}) r WHERE next_attempt_at < $1)
+      ${overdueRetries(false)}
+      UNION ALL
+      ${overdueRetries(true)}
     ) late GROUP BY tenant_id
   ), summed AS (
     SELECT tenant_id, sum(waiting)::int AS waiting, min(oldest_waiting) AS oldest_waiting, sum(overdue)::int AS overdue,

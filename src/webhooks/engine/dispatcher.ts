@@ -114,6 +114,10 @@ export class Dispatcher implements HandOver {
       this.#every(LANE_MS, "slow lane", async () => await this.#lanes.slowRound()),
       this.#every(SILENT_LANE_MS, "silent lane", async () => await this.#lanes.silentRound()),
       this.#every(LANE_MS, "retry lane", async () => await this.#lanes.retryRound()),
+      this.#every(SILENT_LANE_MS, "lane of timed-out retries", async () => {
+        await this.#lanes.timedOutRound();
+        return false;
+      }),
       this.#every(SWEEP_MS, "dead-letter lane", async () => await this.#lanes.letterRound()),
       this.#every(SWEEP_MS, "sweep", async () => {
         await this.#sweep();

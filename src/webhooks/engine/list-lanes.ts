@@ -58,6 +58,12 @@ const LETTERS_MAX = 1_000;
 const ROUND_MS = 500;
 const LISTS_MIN = 4;
 /**
+ * Rounds of retries whose last attempt timed out are shorter. One more costs Temporal as much as any other, and those of
+ * endpoints that answer wait behind it.
+ */
+const TIMED_OUT_ROUND_MS = 150;
+const TIMED_OUT_LISTS_MAX = 128;
+/**
  * Starts in progress while first attempts are claimed. Many at once, as after an outage of many receivers, would take
  * both cores. A second after the last claim, the lanes have all starts.
  */
@@ -94,21 +100,36 @@ interface Round {
 
 type Claim = (lists: number) => Promise<Round | undefined>;
 
+interface LaneOptions {
+  readonly listsMax: number;
+  readonly everyMs?: number;
+  readonly roundMs?: number;
+}
+
 /** The turns of a lane, by which it measures how long this process waits for a core, and how much a round claims. */
 class Lane {
   readonly #timers: Timers;
   readonly #everyMs: number;
   readonly #listsMax: number;
+  readonly #roundMs: number;
   /** Whether the lane leaves the cores to first attempts. */
   readonly #yields: () => boolean;
   #lists: number;
   #endedAtMs: number | undefined;
   #left = 0;
 
-  /** @param everyMs time between the end of a turn and the next one */
-  constructor(timers: Timers, everyMs: number, listsMax: number, yields: () => boolean) {
+  /**
+   * @param everyMs time between the end of a turn and the next one
+   * @param roundMs how long a round should take
+   */
+  constructor(
+    timers: Timers,
+    { everyMs = LANE_MS, roundMs = ROUND_MS, listsMax }: LaneOptions,
+    yields: () => boolean,
+  ) {
     this.#timers = timers;
     this.#everyMs = everyMs;
+    this.#roundMs = roundMs;
     this.#listsMax = listsMax;
     this.#lists = listsMax;
     this.#yields = yields;
@@ -133,7 +154,7 @@ class Lane {
       return false;
     }
     this.#lists =
-      round.tookMs > ROUND_MS
+      round.tookMs > this.#roundMs
         ? Math.max(LISTS_MIN, this.#lists >> 1)
         : Math.min(this.#listsMax, this.#lists * 2);
     return round.full && (round.tookMs > LANE_MS || !this.#yields());
@@ -153,8 +174,10 @@ export class ListLanes {
   readonly #slow: Lane;
   readonly #silent: Lane;
   readonly #retries: Lane;
+  readonly #timedOut: Lane;
   readonly #letters: Lane;
-  #afterRetryTenant = "";
+  /** The tenant after which claims of retries go on: of those that timed out, and of the others. */
+  readonly #afterRetryTenant = new Map<boolean, string>();
   #afterLetterEndpoint = "";
   /** When the last list of a slow endpoint was claimed, in Unix milliseconds, unless it was full. */
   readonly #slowAtMs = new Map<string, number>();
@@ -165,12 +188,16 @@ export class ListLanes {
 
   constructor(options: ListLanesOptions) {
     this.#options = options;
-    const laneOf = (listsMax: number, everyMs = LANE_MS): Lane =>
-      new Lane(options.timers, everyMs, listsMax, () => this.#yields);
-    this.#slow = laneOf(SLOW_LISTS_MAX);
-    this.#silent = laneOf(SLOW_LISTS_MAX, SILENT_LANE_MS);
-    this.#retries = laneOf(RETRY_LISTS_MAX);
-    this.#letters = laneOf(LETTER_LISTS_MAX);
+    const laneOf = (lane: LaneOptions): Lane => new Lane(options.timers, lane, () => this.#yields);
+    this.#slow = laneOf({ listsMax: SLOW_LISTS_MAX });
+    this.#silent = laneOf({ listsMax: SLOW_LISTS_MAX, everyMs: SILENT_LANE_MS });
+    this.#retries = laneOf({ listsMax: RETRY_LISTS_MAX });
+    this.#timedOut = laneOf({
+      listsMax: TIMED_OUT_LISTS_MAX,
+      everyMs: SILENT_LANE_MS,
+      roundMs: TIMED_OUT_ROUND_MS,
+    });
+    this.#letters = laneOf({ listsMax: LETTER_LISTS_MAX });
   }
 
   /** Notes that first attempts were claimed. */
@@ -196,9 +223,14 @@ export class ListLanes {
     );
   }
 
-  /** Starts lists of retries. Returns whether the next round should follow at once. */
+  /** Starts lists of retries at endpoints that answered. Returns whether the next round should follow at once. */
   async retryRound(): Promise<boolean> {
-    return await this.#retries.turn(async (lists) => await this.#claimRetries(lists));
+    return await this.#retries.turn(async (lists) => await this.#claimRetries(lists, false));
+  }
+
+  /** Starts lists of retries whose last attempt timed out. The next round never follows at once. */
+  async timedOutRound(): Promise<void> {
+    await this.#timedOut.turn(async (lists) => await this.#claimRetries(lists, true));
   }
 
   async #claimSlow(
@@ -250,18 +282,19 @@ export class ListLanes {
     }
   }
 
-  async #claimRetries(count: number): Promise<Round | undefined> {
+  async #claimRetries(count: number, timedOut: boolean): Promise<Round | undefined> {
     const { pool, starter, starts } = this.#options;
-    if (starts.pauseMs > 0 || !(await hasWaitingRetries(pool))) {
+    if (starts.pauseMs > 0 || !(await hasWaitingRetries(pool, timedOut))) {
       return undefined;
     }
     const lists = this.#newLists(count);
     const { claimed, nextTenant } = await claimRetries(pool, {
       ...lists,
       spreadSeconds: RETRY_SPREAD_SECONDS,
-      afterTenant: this.#afterRetryTenant,
+      afterTenant: this.#afterRetryTenant.get(timedOut) ?? "",
+      timedOut,
     });
-    this.#afterRetryTenant = nextTenant;
+    this.#afterRetryTenant.set(timedOut, nextTenant);
     return await this.#startRound(
       lists,
       claimed,

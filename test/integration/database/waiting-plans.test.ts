@@ -14,7 +14,7 @@ const ROLES: readonly ServiceRole[] = ["signet_worker", "signet_operator"];
 const EXPLAINS = ["countWaitingBefore", "readLagOf"];
 
 const OPEN_WORK =
-  "deliveries_unclaimed deliveries_unstarted deliveries_carried_due deliveries_uncarried_of_tenant deliveries_expiring";
+  "deliveries_unclaimed deliveries_unstarted deliveries_carried_due deliveries_uncarried_answered deliveries_uncarried_timed_out deliveries_expiring";
 /** The indexes that each function's statements read, besides the primary key. Empty: that key alone. */
 const INTENDED: Readonly<Record<string, string>> = {
   adoptClaims: "",
@@ -24,7 +24,7 @@ const INTENDED: Readonly<Record<string, string>> = {
   claimForEndpoints: "deliveries_unclaimed",
   claimLetters: "deliveries_dead_of_carrier",
   claimNamed: "",
-  claimRetries: "deliveries_uncarried_of_tenant",
+  claimRetries: "deliveries_uncarried_answered deliveries_uncarried_timed_out",
   countOutcomes: "deliveries_of_tenant",
   countRetries: "deliveries_of_state",
   countUncarriedLetters: "deliveries_dead_of_carrier",
@@ -39,15 +39,17 @@ const INTENDED: Readonly<Record<string, string>> = {
   findOtherDays: "deliveries_unclaimed",
   findOverdue: "deliveries_carried_due deliveries_unstarted",
   handBackClaims: "deliveries_unstarted",
-  hasWaitingRetries: "deliveries_uncarried_of_tenant",
+  hasWaitingRetries: "deliveries_uncarried_answered deliveries_uncarried_timed_out",
   lettersOfCarriers: "deliveries_dead_of_carrier",
   noteExpiring: "deliveries_expiring",
   parkDelivery: "",
   readCensus: OPEN_WORK,
-  readLag: "deliveries_unclaimed deliveries_unstarted deliveries_carried_due deliveries_uncarried_of_tenant",
+  readLag:
+    "deliveries_unclaimed deliveries_unstarted deliveries_carried_due deliveries_uncarried_answered deliveries_uncarried_timed_out",
   readLagOf: "deliveries_unclaimed deliveries_of_state",
   readQueues: OPEN_WORK,
-  readTenantLag: "deliveries_unclaimed deliveries_carried_due deliveries_uncarried_of_tenant",
+  readTenantLag:
+    "deliveries_unclaimed deliveries_carried_due deliveries_uncarried_answered deliveries_uncarried_timed_out",
   reclaimUnstarted: "deliveries_unstarted",
   recordDelivered: "",
   recordWithRows: "",

@@ -4,6 +4,7 @@
  */
 import { DAY_MS } from "#domain/ids.ts";
 import type { Queryable } from "#database/pool.ts";
+import { waitingRetry } from "./list-claims.ts";
 
 /** Limit of the counts. This value means that or more. */
 const COUNTED_MAX = 100_000;
@@ -50,7 +51,7 @@ export function openWorkColumns(limit: number): string {
   return `${deliveries("carrier IS NULL AND state = 'QUEUED'", "tenant_id")} AS waiting,
   ${deliveries("carrier IS NOT NULL AND state = 'QUEUED'", "claimed_at")} AS started,
   ${deliveries("carrier IS NOT NULL AND state = 'RETRYING'", "next_attempt_at")} AS carried,
-  ${deliveries("carrier IS NULL AND state = 'RETRYING'", "tenant_id")} AS uncarried,
+  ${deliveries(waitingRetry(false), "tenant_id")} + ${deliveries(waitingRetry(true), "tenant_id")} AS uncarried,
   ${deliveries("state = 'DEAD_LETTERED' AND expires_at > $1", "expires_at")} AS dead_letters,
   ${deliveries("state = 'DEAD_LETTERED' AND expires_at > $1 AND expires_at <= $2", "expires_at")} AS expiring,
   ${countUpTo(limit, "endpoints", "verification_state = 'WANTED' AND state = 'PENDING'", "verification_requested_at")} AS verifications,

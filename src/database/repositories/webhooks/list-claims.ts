@@ -108,15 +108,23 @@ export async function claimForEndpoints(db: Queryable, claim: EndpointsClaim): P
   return rows;
 }
 
-/** Condition of a retry `d` that waits for a list. */
-export const WAITING_RETRY = "d.carrier IS NULL AND d.state = 'RETRYING'";
+/** Returns the condition of a retry that waits for a list: of one whose last attempt timed out, or of the others. */
+export function waitingRetry(timedOut: boolean): string {
+  return timedOut
+    ? "carrier IS NULL AND state = 'RETRYING' AND last_error = 'timeout'"
+    : "carrier IS NULL AND state = 'RETRYING' AND last_error IS DISTINCT FROM 'timeout'";
+}
 
-/** Whether {@link claimRetries} may find deliveries. Costs a tenth of it, and most rounds find none. */
-export async function hasWaitingRetries(db: Queryable): Promise<boolean> {
+/**
+ * Whether {@link claimRetries} may find deliveries. Costs a tenth of it, and most rounds find none.
+ *
+ * @param timedOut like the claim's
+ */
+export async function hasWaitingRetries(db: Queryable, timedOut: boolean): Promise<boolean> {
   const { rows } = await db.query<{ waits: boolean }>({
-    name: "has-waiting-retries",
+    name: timedOut ? "has-timed-out-retries" : "has-waiting-retries",
     // With EXISTS, the planner could read all deliveries, because it expects to find one at once.
-    text: `SELECT (SELECT d.tenant_id FROM deliveries d WHERE ${WAITING_RETRY} ORDER BY d.tenant_id LIMIT 1) IS NOT NULL AS waits`,
+    text: `SELECT (SELECT tenant_id FROM deliveries WHERE ${waitingRetry(timedOut)} ORDER BY tenant_id LIMIT 1) IS NOT NULL AS waits`,
   });
   return rows[0]?.waits === true;
 }
@@ -126,6 +134,8 @@ export interface RetryClaim extends ListsClaim {
   readonly spreadSeconds: number;
   /** Claims only for tenants after this one, so that all tenants get their turn. */
   readonly afterTenant: string;
+  /** Whether to claim those whose last attempt timed out, or all others. */
+  readonly timedOut: boolean;
 }
 
 /**
@@ -138,10 +148,11 @@ export async function claimRetries(
   db: Queryable,
   claim: RetryClaim,
 ): Promise<{ readonly claimed: ClaimedRetry[]; readonly nextTenant: string }> {
+  const waits = waitingRetry(claim.timedOut);
   const nextTenant = (after: string): string =>
-    `(SELECT d.tenant_id FROM deliveries d WHERE ${WAITING_RETRY} AND d.tenant_id > ${after} ORDER BY d.tenant_id LIMIT 1)`;
+    `(SELECT d.tenant_id FROM deliveries d WHERE ${waits} AND d.tenant_id > ${after} ORDER BY d.tenant_id LIMIT 1)`;
   const { rows } = await db.query<ClaimedRetry & { readonly last_tenant: string }>({
-    name: "claim-retries",
+    name: claim.timedOut ? "claim-timed-out-retries" : "claim-retries",
     text: `WITH RECURSIVE seen(tenant_id, n) AS (
         SELECT ${nextTenant("$6::text")}, 1
         UNION ALL
@@ -153,7 +164,7 @@ export async function claimRetries(
         SELECT waiting.tenant_id, mine.*, floor(extract(epoch FROM coalesce(mine.cycle_started_at, 'epoch')) / $3) AS cycle_start
         FROM waiting CROSS JOIN LATERAL (
           SELECT d.day, d.id, d.endpoint_id, d.cycle_started_at, d.attempt_count FROM deliveries d
-          WHERE ${WAITING_RETRY} AND d.tenant_id = waiting.tenant_id
+          WHERE ${waits} AND d.tenant_id = waiting.tenant_id
           ORDER BY d.next_attempt_at LIMIT (SELECT greatest(${LISTED_MAX} / count(*), $2::int) FROM waiting)
           FOR UPDATE SKIP LOCKED
         ) mine

@@ -3,7 +3,7 @@ import { idDay } from "#domain/ids.ts";
 import type { Queryable } from "#database/pool.ts";
 import { HELD_TENANTS } from "../tenants.ts";
 import { WAITING } from "./claims.ts";
-import { WAITING_RETRY } from "./list-claims.ts";
+import { waitingRetry } from "./list-claims.ts";
 
 export interface OverdueDelivery {
   readonly delivery_id: string;
@@ -205,6 +205,16 @@ function runningOf(name: string): string {
   return `(SELECT tenant_id FROM ${name} WHERE tenant_id IS NOT NULL AND tenant_id NOT IN ${HELD_TENANTS} LIMIT ${LOOKED_AT_MAX}) t`;
 }
 
+const [ANSWERED, TIMED_OUT] = [waitingRetry(false), waitingRetry(true)];
+
+/** Returns SQL for when the most overdue retry of a condition is due, by the tenants that {@link tenantsWith} names. */
+function firstRetryOf(name: string, condition: string): string {
+  return `(SELECT min(first.next_attempt_at) FROM ${runningOf(name)} CROSS JOIN LATERAL (
+            SELECT d.next_attempt_at FROM deliveries d
+            WHERE ${condition} AND d.tenant_id = t.tenant_id ORDER BY d.next_attempt_at LIMIT 1
+          ) first)`;
+}
+
 /**
  * Reads the lag from the starts of indexes. A replayed dead letter was accepted long ago and has had attempts. It
  * counts in neither figure until its first retry.
@@ -212,7 +222,7 @@ function runningOf(name: string): string {
 export async function readLag(db: Queryable, now: Date): Promise<Lag> {
   const { rows } = await db.query<{ unattempted: Date | null; overdue: Date | null }>({
     name: "read-lag",
-    text: `WITH RECURSIVE ${tenantsWith("waiting", WAITING)}, ${tenantsWith("uncarried", WAITING_RETRY)}, oldest AS (
+    text: `WITH RECURSIVE ${tenantsWith("waiting", WAITING)}, ${tenantsWith("answered", ANSWERED)}, ${tenantsWith("timed_out", TIMED_OUT)}, oldest AS (
         SELECT mine.created_at FROM ${runningOf("waiting")}
         CROSS JOIN LATERAL (
           SELECT d.created_at, d.cycle FROM deliveries d
@@ -229,10 +239,8 @@ export async function readLag(db: Queryable, now: Date): Promise<Lag> {
         (SELECT min(created_at) FROM oldest) AS unattempted,
         least(
           (SELECT next_attempt_at FROM deliveries WHERE carrier IS NOT NULL AND state = 'RETRYING' AND tenant_id NOT IN ${HELD_TENANTS} ORDER BY next_attempt_at LIMIT 1),
-          (SELECT min(first.next_attempt_at) FROM ${runningOf("uncarried")} CROSS JOIN LATERAL (
-            SELECT d.next_attempt_at FROM deliveries d
-            WHERE ${WAITING_RETRY} AND d.tenant_id = t.tenant_id ORDER BY d.next_attempt_at LIMIT 1
-          ) first)
+          ${firstRetryOf("answered", ANSWERED)},
+          ${firstRetryOf("timed_out", TIMED_OUT)}
         ) AS overdue`,
     values: [now],
   });

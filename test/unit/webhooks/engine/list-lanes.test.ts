@@ -17,6 +17,15 @@ interface Lanes {
   readonly asked: (readonly string[])[];
   /** How many were claimed each time. */
   readonly counts: number[];
+  readonly retries: readonly RetryClaim[];
+}
+
+/** A claim of retries. There are as many as it asks for. */
+interface RetryClaim {
+  readonly timedOut: boolean;
+  readonly atMs: number;
+  /** Of lists. */
+  readonly number: number;
 }
 
 interface LanesOptions {
@@ -40,11 +49,28 @@ function makeLanes(
   const claims: number[] = [];
   const counts: number[] = [];
   const asked: (readonly string[])[] = [];
+  const retries: RetryClaim[] = [];
   const lanes = new ListLanes({
     timers: time,
     worker: "key_me",
     pool: {
-      query: async ({ values: [carriers, , endpoints] }: { values: string[][] }) => {
+      query: async ({ name, values }: { name: string; values: unknown[] }) => {
+        if (name.startsWith("has-")) {
+          return await Promise.resolve({ rows: [{ waits: true }] });
+        }
+        if (name.endsWith("-retries")) {
+          const number = (values[0] as string[]).length;
+          retries.push({ timedOut: name === "claim-timed-out-retries", atMs: time.now, number });
+          const rows = (values[0] as string[]).map((carrier, index) => ({
+            delivery_id: `dlv_${index}`,
+            endpoint_id: `ep_${index}`,
+            carrier,
+            list: index + 1,
+            next_attempt_at: new Date(0),
+          }));
+          return await Promise.resolve({ rows });
+        }
+        const [carriers, , endpoints] = values as string[][];
         const [carrier] = carriers ?? [];
         asked.push(endpoints ?? []);
         if (endpoints?.length === 1) {
@@ -61,6 +87,8 @@ function makeLanes(
     starter: {
       startSlow: async (_: string, [member]: readonly { endpoint_id: string }[]) =>
         await start(member?.endpoint_id ?? ""),
+      startRetries: async (_: string, [member]: readonly { endpoint_id: string }[]) =>
+        await start(member?.endpoint_id ?? ""),
     } as never,
     starts: Object.assign(starts, {
       begin: async (_: string, begun: () => Promise<void>) => await begun(),
@@ -70,7 +98,7 @@ function makeLanes(
     randomBytes,
     batchMax,
   });
-  return { lanes, claims, counts, asked };
+  return { lanes, claims, counts, asked, retries };
 }
 
 /** Makes the lane's turns up to a time. Each begins `lateMs` after its timer. */
@@ -165,4 +193,29 @@ test("a lane claims fewer lists after a slow round, more after a quick one, and 
   await turn();
   await turn();
   expect(made.counts).toEqual([64, 32, 16, 32]);
+});
+
+describe("retries whose last attempt timed out", () => {
+  test("are claimed apart from those at endpoints that answered", async () => {
+    const { lanes, retries } = makeLanes(() => undefined);
+    await Promise.all([lanes.retryRound(), lanes.timedOutRound()]);
+    expect(retries.map(({ timedOut }) => timedOut)).toEqual([false, true]);
+  });
+
+  test("start less often while starts are slow, though those of other retries do not", async () => {
+    const { lanes, retries } = makeLanes(() => undefined, { start: async () => await time.sleep(3) });
+    const turn = async (round: () => Promise<unknown>): Promise<void> => {
+      const turned = round();
+      await time.advance(1_000);
+      await turned;
+    };
+    for (let turns = 0; turns < 4; turns += 1) {
+      await turn(async () => await lanes.timedOutRound());
+      await turn(async () => await lanes.retryRound());
+    }
+    const numbers = (timedOut: boolean) =>
+      retries.filter((claim) => claim.timedOut === timedOut).map(({ number }) => number);
+    expect(numbers(true)).toEqual([128, 64, 32, 64]);
+    expect(numbers(false)).toEqual([32, 32, 32, 32]);
+  });
 });
