@@ -175,7 +175,8 @@ const stack = await startStack({ postgres: "system", pruneIndexes: true, log });
 const load = new LoadGenerator();
 try {
   const world = await World.create({ name: "release", stack, load, dist, raised: {}, profiles: undefined });
-  // The last of the 17 attempts comes within seconds, and the dead letter remains. An endpoint is slow after failing for ten.
+  // The last of the 17 attempts comes within seconds, and the dead letter remains. The endpoint fails for more than ten
+  // seconds, so it is slow.
   await world.run({
     SIGNET_RETRY_WINDOW_MS: "15000",
     SIGNET_PINGS_PER_HOST: "1000",

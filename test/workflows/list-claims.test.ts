@@ -38,6 +38,7 @@ const lists = {
   worker: "key_me",
   now,
 };
+const retries = { ...lists, spreadSeconds: 2, afterTenant: "", timedOut: false };
 
 /** Publishes to many endpoints of one tenant, then to one of another. Returns both tenants and all endpoints. */
 async function crowd(): Promise<{ many: string; one: string; endpointIds: string[] }> {
@@ -110,7 +111,7 @@ test("of retries are claimed in turns of their tenants, whoever waits longer", a
     [many, now, one],
   );
   const claim = async (): Promise<Awaited<ReturnType<typeof claimRetries>>> =>
-    await claimRetries(pool, { ...lists, spreadSeconds: 2, afterTenant: "", timedOut: false });
+    await claimRetries(pool, retries);
   const { claimed, nextTenant } = await claim();
   expect(membersByTenant(claimed)).toEqual({ [many]: 6, [one]: 2 });
   expect(nextTenant).toBe("");
@@ -127,8 +128,7 @@ test("of retries that timed out are claimed apart from the others", async () => 
     [many, now, one],
   );
   const claimed = async (timedOut: boolean): Promise<Record<string, number>> => {
-    const claim = { ...lists, spreadSeconds: 2, afterTenant: "", timedOut };
-    return membersByTenant((await claimRetries(pool, claim)).claimed);
+    return membersByTenant((await claimRetries(pool, { ...retries, timedOut })).claimed);
   };
   expect(await hasWaitingRetries(pool, true)).toBe(true);
   expect(await claimed(false)).toEqual({ [one]: 2 });
@@ -143,12 +143,7 @@ test("one alone is carried under its own id, unless a list that is about to star
   const id = (await world.publish(tenant)).deliveries[0]?.id ?? "";
   const carrierOf: Readonly<Record<string, () => Promise<string | undefined>>> = {
     RETRYING: async () => {
-      const { claimed } = await claimRetries(pool, {
-        ...lists,
-        spreadSeconds: 2,
-        afterTenant: "",
-        timedOut: false,
-      });
+      const { claimed } = await claimRetries(pool, retries);
       return claimed[0]?.carrier;
     },
     DEAD_LETTERED: async () => {

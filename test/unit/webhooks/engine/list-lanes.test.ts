@@ -23,7 +23,6 @@ interface Lanes {
 /** A claim of retries. There are as many as it asks for. */
 interface RetryClaim {
   readonly timedOut: boolean;
-  readonly atMs: number;
   /** Of lists. */
   readonly number: number;
 }
@@ -59,9 +58,9 @@ function makeLanes(
           return await Promise.resolve({ rows: [{ waits: true }] });
         }
         if (name.endsWith("-retries")) {
-          const number = (values[0] as string[]).length;
-          retries.push({ timedOut: name === "claim-timed-out-retries", atMs: time.now, number });
-          const rows = (values[0] as string[]).map((carrier, index) => ({
+          const carriers = values[0] as string[];
+          retries.push({ timedOut: name === "claim-timed-out-retries", number: carriers.length });
+          const rows = carriers.map((carrier, index) => ({
             delivery_id: `dlv_${index}`,
             endpoint_id: `ep_${index}`,
             carrier,
