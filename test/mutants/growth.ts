@@ -336,4 +336,12 @@ export const GROWTH: readonly Mutant[] = [
       "    return createHook.call(promiseHooks, hooks);\n  };\n  promiseHooks.createHook = createHook;",
     caughtBy: "test/integration/temporal/replay-open.test.ts",
   },
+  {
+    name: "statements-planned-on-every-connection",
+    breaks: "A named statement goes to an idle connection that has planned it (src/database/pool.ts)",
+    file: "src/database/pool.ts",
+    find: "name in client.connection.parsedStatements",
+    replace: "name in client.connection",
+    caughtBy: "test/integration/database/pool.test.ts",
+  },
 ];
