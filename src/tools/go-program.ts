@@ -4,6 +4,7 @@ import { access, mkdir } from "node:fs/promises";
 import { delimiter, join } from "node:path";
 import { promisify } from "node:util";
 import { homeDirectory } from "#config/home-directory.ts";
+import { QUICK_BUILD } from "#processes/embedded/go-install.ts";
 
 export const run = promisify(execFile);
 /** Helm's sources are 100 MB with what they need. */
@@ -36,6 +37,9 @@ export async function goProgram(source: string): Promise<string> {
   }
   console.warn(`building ${source} once, which takes minutes`);
   await mkdir(cache, { recursive: true });
-  await run("go", ["install", source], { env: { ...process.env, GOBIN: cache }, timeout: BUILD_MS });
+  await run("go", ["install", ...Object.values(QUICK_BUILD), source], {
+    env: { ...process.env, GOBIN: cache },
+    timeout: BUILD_MS,
+  });
   return join(cache, name);
 }

@@ -9,6 +9,7 @@ import { mkdir, mkdtemp } from "node:fs/promises";
 import { join } from "node:path";
 import { inject } from "vitest";
 import type { Environment } from "#config/config.ts";
+import { QUICK_BUILD } from "#processes/embedded/go-install.ts";
 import { CACHE } from "./cache.ts";
 import { eventually } from "./eventually.ts";
 import { freePort } from "./free-port.ts";
@@ -86,7 +87,7 @@ async function build(name: ServerName): Promise<void> {
   const directory = join(pathOf(name), "..");
   await mkdir(directory, { recursive: true });
   const source = [module, program].filter((part) => part !== "").join("/");
-  const command = ["go", "install", `${source}@${version}`];
+  const command = ["go", "install", ...Object.values(QUICK_BUILD), `${source}@${version}`];
   await runProcess({ command, cwd: directory, environment: { ...process.env, GOBIN: directory } });
 }
 

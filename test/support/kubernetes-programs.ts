@@ -5,7 +5,7 @@ import { copyFile, mkdir, readFile, writeFile } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { promisify } from "node:util";
 import { processEnvironment } from "#config/config.ts";
-import { goInstall } from "#processes/embedded/go-install.ts";
+import { goInstall, QUICK_BUILD } from "#processes/embedded/go-install.ts";
 import { atomically } from "../bench/environment/temporal-programs.ts";
 
 const run = promisify(execFile);
@@ -67,7 +67,8 @@ async function build(directory: string, log: (line: string) => void): Promise<vo
     args: [
       "-mod=mod",
       "-trimpath",
-      `-ldflags=-s -w ${stamps.join(" ")}`,
+      QUICK_BUILD.compiler,
+      `${QUICK_BUILD.linker} ${stamps.join(" ")}`,
       ...PROGRAMS.map((name) => `${MODULE}/cmd/${name}`),
     ],
     what: `Kubernetes ${VERSION}`,
