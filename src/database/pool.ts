@@ -85,6 +85,7 @@ const END_MS = 5_000;
 /** A statement in one of the driver's forms: text with values, or an object. */
 type StatementArguments = readonly unknown[];
 
+/** Returns the name under which a connection prepares a statement, if it has one. */
 function nameOf(statement: unknown): string | undefined {
   const named =
     typeof statement === "object" && statement !== null && "name" in statement ? statement.name : "";
@@ -99,7 +100,7 @@ interface Innards {
   readonly _pendingQueue: readonly object[];
 }
 
-/** Lends a connection to the caller that has waited for the longest time. */
+/** The driver's way to serve callers that wait: it lends the last of the idle connections. */
 const lend = Reflect.get(Pool.prototype, "_pulseQueue") as (this: Pool) => void;
 
 /**
@@ -122,8 +123,7 @@ class BoundedPool extends Pool {
     const { connectionString, application_name: name } = options;
     this.#abandoned = new AbandonedBackends(
       { ...(connectionString && { connectionString }), ...(name && { application_name: name }) },
-      // Serves callers that wait.
-      () => lend.call(this),
+      () => this.#serve(),
     );
     this.on("connect", (client) => {
       this.#open.add(client);
@@ -139,6 +139,11 @@ class BoundedPool extends Pool {
 
   /** Overrides the driver's, which lends the connection that was used last. */
   protected _pulseQueue(): void {
+    this.#serve();
+  }
+
+  /** Serves the caller that has waited for the longest time, if a connection is free. */
+  #serve(): void {
     const { _idle: idle, _pendingQueue: queue } = this as unknown as Innards;
     const name = queue[0] && this.#waiting.get(queue[0]);
     if (name !== undefined) {
@@ -194,8 +199,9 @@ class BoundedPool extends Pool {
 /** Prepares no statement by name: the session that holds it may not be the next transaction's. */
 class SharingClient extends BoundedClient {
   override query(...[statement, ...others]: StatementArguments): never {
-    const named = typeof statement === "object" && statement !== null && "name" in statement;
-    return super.query(named ? { ...statement, name: undefined } : statement, ...others);
+    const unnamed =
+      nameOf(statement) === undefined ? statement : { ...(statement as object), name: undefined };
+    return super.query(unnamed, ...others);
   }
 }
 
