@@ -21,8 +21,15 @@ export type ServiceRole = (typeof SERVICE_ROLES)[number];
  */
 const GENERIC_PLANS: ReadonlySet<ServiceRole> = new Set(["signet_ingest", "signet_worker"]);
 
-/** Roles that look for what waits. */
-const LOOKS_FOR_WAITING: ReadonlySet<ServiceRole> = new Set(["signet_worker", "signet_operator"]);
+/**
+ * Roles whose plans must not depend on how large tables and indexes were when they were made: those that look for what
+ * waits, and the one that finds keys and endpoints for each event.
+ */
+const PLANS_BY_ROWS: ReadonlySet<ServiceRole> = new Set([
+  "signet_ingest",
+  "signet_worker",
+  "signet_operator",
+]);
 
 const IDLE_IN_TRANSACTION_MS = 15_000;
 /** A pool closes a connection that nobody has used for so long, in milliseconds. */
@@ -89,7 +96,7 @@ export function roleSettings(role: ServiceRole, statementMs: number, scope: Sett
     // A pooler may pass on a session that another role has used.
     plan_cache_mode: GENERIC_PLANS.has(role) ? "force_generic_plan" : "auto",
   };
-  if (LOOKS_FOR_WAITING.has(role)) {
+  if (PLANS_BY_ROWS.has(role)) {
     return `${settingBatch(scope, settings)}; ${planByRows(scope)}`;
   }
   // A pooler may pass on a session that another role has used. The database may have values of its own.

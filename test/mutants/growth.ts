@@ -20,6 +20,22 @@ export const GROWTH: readonly Mutant[] = [
     caughtBy: "test/integration/database/half-open.test.ts",
   },
   {
+    name: "looking-for-other-days-reads-today",
+    breaks: "A look for other days costs the same, however much waits today (decision 40)",
+    file: "src/database/repositories/webhooks/claims.ts",
+    find: "WHERE d.day >= ${tomorrow} AND",
+    replace: "WHERE d.day >= ${tomorrow} - 1 AND",
+    caughtBy: "test/integration/database/waiting-plans.test.ts",
+  },
+  {
+    name: "joins-may-read-whole-tables",
+    breaks: "A claim finds endpoints and secrets by their keys, whatever the statistics say (decision 40)",
+    file: "src/database/repositories/stored-secrets.ts",
+    find: "WHERE ${condition} OFFSET 0) ${alias}`",
+    replace: "WHERE ${condition}) ${alias}`",
+    caughtBy: "test/integration/database/waiting-plans.test.ts",
+  },
+  {
     name: "large-batches-never-rest",
     breaks: "A tenant with many events rests after each commit while others publish (decision 28)",
     file: "src/webhooks/ingest/waiting-room.ts",

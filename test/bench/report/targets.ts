@@ -298,6 +298,11 @@ const LIMITS: readonly Limit[] = [
     read: found("noisy_neighbour", "worst", "p99"),
   },
   {
+    target: "worst of two wide neighbours: p99 of answers, times the quiet p99",
+    atMost: 2,
+    read: found("wide_neighbour", "worst", "ack_p99"),
+  },
+  {
     target: "verification beside 100 receivers that hang: slowest, ms",
     atMost: 2_000,
     read: found("verification", "beside_hanging_max_ms"),

@@ -12,7 +12,7 @@ import { growth } from "./growth/growth.ts";
 import { hostile } from "./hostile.ts";
 import { largeBodies } from "./large-bodies.ts";
 import { memory } from "./memory.ts";
-import { noisyNeighbour } from "./noisy-neighbour.ts";
+import { noisyNeighbour, wideNeighbour } from "./noisy-neighbour.ts";
 import { openDeadLetters } from "./open-dead-letters.ts";
 import { overview } from "./overview.ts";
 import { packages } from "./packages.ts";
@@ -50,6 +50,7 @@ export const SCENARIOS: readonly Scenario[] = [
   portal,
   overview,
   noisyNeighbour,
+  wideNeighbour,
   hostile,
   failingReceiver,
   packages,

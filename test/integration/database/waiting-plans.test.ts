@@ -5,6 +5,8 @@
 import { Client } from "pg";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { planByRows, roleSettings, type ServiceRole } from "#database/role-settings.ts";
+import type { Queryable } from "#database/pool.ts";
+import { findOtherDays } from "#database/repositories/webhooks/claims.ts";
 import { findStatements } from "#test/support/statements/find.ts";
 import { createTestDatabase } from "#test/support/services.ts";
 import type { TestDatabase } from "#test/support/test-database.ts";
@@ -74,6 +76,17 @@ const FOUND: Readonly<Record<string, RegExp>> = {
   events_20260101: /\bday\b.*\bid\b|\bid\b.*\bday\b/,
   attempts_20260101: /\bdelivery_id\b/,
 };
+/** What is found for each delivery or event, and the columns of the key. */
+const BY_KEY: Readonly<Record<string, RegExp>> = {
+  endpoints: /\b(?:id|tenant_id)\b/,
+  endpoint_secrets: /\bendpoint_id\b/,
+  tenants: /\bid\b/,
+};
+const FINDS_BY_KEY = ["claimFirst", "claimNamed", "insertEvents", "loadForAttempt", "loadTargets"];
+/** A variant of the insert that the program never composes (statements.test.ts). */
+const NEVER_COMPOSED = "n.endpoints";
+/** It has the tenants that no statement may touch, which are few. */
+const HELD = "tenants_held";
 const ROWS = 20_000;
 const SAMPLES: Readonly<Record<string, string>> = {
   text: "'ten_big'",
@@ -87,6 +100,8 @@ interface Node {
   readonly "Node Type": string;
   readonly "Index Name"?: string;
   readonly "Index Cond"?: string;
+  /** Of a bitmap, whose index is below. */
+  readonly "Recheck Cond"?: string;
   readonly "Relation Name"?: string;
   readonly Plans?: readonly Node[];
 }
@@ -100,26 +115,29 @@ interface Looking {
 
 let database: TestDatabase;
 let client: Client;
+let all: readonly Looking[];
 let looking: readonly Looking[];
 /** Of the partition, by their own names. */
 let indexes: ReadonlyMap<string, string>;
 
-function lookingStatements(): Looking[] {
+function allStatements(): Looking[] {
   return findStatements().flatMap(({ place, roles, texts }) => {
     const name = place.split(" ")[1] ?? "";
     // Between yesterday and the days that are looked at one by one.
     const days = (text: string): string =>
       name === "findOtherDays" ? text.replaceAll(`DATE '${DAY}'`, `(DATE '${DAY}' + 2)`) : text;
-    return roles
-      .filter((role) => ROLES.includes(role) || EXPLAINS.includes(name))
-      .flatMap((role) => texts.map((text) => ({ name, place, role, text: days(text) })))
-      .filter(() => name !== BOUNDED)
-      .filter(({ text }) => /\bdeliveries\b/.test(text) && WAITS.test(text));
+    return roles.flatMap((role) => texts.map((text) => ({ name, place, role, text: days(text) })));
   });
 }
 
+function looksAtWaiting({ name, role, text }: Looking): boolean {
+  const matters = ROLES.includes(role) || EXPLAINS.includes(name);
+  return matters && name !== BOUNDED && /\bdeliveries\b/.test(text) && WAITS.test(text);
+}
+
 beforeAll(async () => {
-  looking = lookingStatements();
+  all = allStatements();
+  looking = all.filter(looksAtWaiting);
   database = await createTestDatabase();
   client = new Client({ connectionString: database.adminUrl });
   await client.connect();
@@ -171,6 +189,15 @@ async function planOf({ role, text, name }: Looking, mode: string): Promise<Node
 function strayScans(node: Node, name: string): string[] {
   const below = (node.Plans ?? []).flatMap((plan) => strayScans(plan, name));
   return [...below, ...strayScan(node, name), ...(name === ERASES ? [] : strayFound(node))];
+}
+
+/** Returns the tables that are read as a whole, though one row is found for each delivery or event. */
+function wholeTables(node: Node): string[] {
+  const { "Relation Name": relation = "", "Index Name": index } = node;
+  const condition = node["Index Cond"] ?? node["Recheck Cond"] ?? "";
+  const key = index === HELD ? undefined : BY_KEY[relation];
+  const below = (node.Plans ?? []).flatMap((plan) => wholeTables(plan));
+  return key === undefined || key.test(condition) ? below : [...below, relation];
 }
 
 function strayFound({ "Relation Name": relation = "", "Index Cond": condition = "" }: Node): string[] {
@@ -243,6 +270,33 @@ test("it finds events and attempts by their keys, though PostgreSQL believes tha
   const tables = Object.keys(FOUND).join(", ");
   await client.query(`VACUUM (ANALYZE) ${tables}`);
   expect(await strays()).toEqual([]);
+});
+
+test("looking for other days plans neither of the latest two, of which very many may wait", async () => {
+  const texts: string[] = [];
+  const asked = {
+    query: async ({ text }: { text: string }) => await Promise.resolve({ rows: [], at: texts.push(text) }),
+  };
+  await findOtherDays(asked as unknown as Queryable, ["2025-12-31", DAY], 30);
+  await client.query("SELECT ensure_day_partitions('2025-12-30', 4)");
+  const { rows } = await client.query<{ "QUERY PLAN": string }>(`EXPLAIN ${texts[0] ?? ""}`);
+  const plan = rows.map((row) => row["QUERY PLAN"]).join("\n");
+  const days = ["20251230", "20251231", "20260101", "20260102"];
+  expect(days.filter((day) => plan.includes(`deliveries_${day}`))).toEqual(["20251230", "20260102"]);
+});
+
+test("it finds endpoints, secrets and tenants by their keys, though PostgreSQL believes that there are none", async () => {
+  await client.query(`VACUUM (ANALYZE) ${Object.keys(BY_KEY).join(", ")}`);
+  const finding = all.filter(
+    ({ name, text }) => FINDS_BY_KEY.includes(name) && !text.includes(NEVER_COMPOSED),
+  );
+  expect(new Set(finding.map(({ name }) => name)).size).toBe(FINDS_BY_KEY.length);
+  const found: string[] = [];
+  for (const statement of finding) {
+    const tables = wholeTables(await planOf(statement, "force_generic_plan"));
+    found.push(...tables.map((table) => `${statement.place}: all of ${table}`));
+  }
+  expect(found).toEqual([]);
 });
 
 test.each([0, 2, 8])("it reads no other index if only VACUUM has seen %i rows", async (seen) => {

@@ -10,6 +10,7 @@ import type { StoredContent } from "./events.ts";
 import {
   type EndpointTarget,
   joinSecrets,
+  lateral,
   requestColumns,
   type SecretColumns,
   type StoredSecrets,
@@ -128,8 +129,8 @@ export async function loadForAttempt(
       CROSS JOIN LATERAL (
         SELECT * FROM events e WHERE e.day = d.day AND e.id = d.event_id AND e.day >= ${day} OFFSET 0
       ) e
-      JOIN endpoints p ON p.id = d.endpoint_id
-      JOIN tenants t ON t.id = d.tenant_id
+      CROSS JOIN ${raw(lateral("endpoints", "p", "id = d.endpoint_id"))}
+      CROSS JOIN ${raw(lateral("tenants", "t", "id = d.tenant_id"))}
       ${raw(joinSecrets("d.endpoint_id"))}
       LEFT JOIN LATERAL (
         SELECT * FROM attempts a WHERE a.day = d.day AND a.delivery_id = d.id AND a.cycle = d.cycle

@@ -6,11 +6,11 @@
  * deliveries wait again.
  */
 import { putBounded } from "#domain/bounded-map.ts";
-import { idDay } from "#domain/ids.ts";
+import { DAY_MS, idDay, utcDay } from "#domain/ids.ts";
 import type { Queryable } from "#database/pool.ts";
 import type { Row } from "#database/rows.ts";
 import { sql } from "#database/sql.ts";
-import { joinSecrets, withSecrets } from "../stored-secrets.ts";
+import { joinSecrets, lateral, withSecrets } from "../stored-secrets.ts";
 import { HELD_TENANTS } from "../tenants.ts";
 import { dateLiteral, type LoadedColumns, type LoadedDelivery, loadedColumns } from "./attempts.ts";
 import { notifyOutbox } from "./events.ts";
@@ -222,8 +222,8 @@ function composeClaim({
       LEFT JOIN LATERAL (
         SELECT * FROM events e WHERE e.day = d.day AND e.id = d.event_id AND e.day >= ${first} OFFSET 0
       ) e ON true
-      LEFT JOIN endpoints p ON p.id = d.endpoint_id
-      LEFT JOIN tenants t ON t.id = d.tenant_id
+      LEFT JOIN ${lateral("endpoints", "p", "id = d.endpoint_id")} ON true
+      LEFT JOIN ${lateral("tenants", "t", "id = d.tenant_id")} ON true
       ${joinSecrets("d.endpoint_id")}
       LEFT JOIN LATERAL (
         SELECT * FROM attempts a WHERE a.day = d.day AND a.delivery_id = d.id AND a.cycle = d.cycle AND a.attempt = 1
@@ -328,7 +328,7 @@ export async function findOtherDays(
   const { rows } = await db.query<{ day: string }>({
     name: `find-other-days-${today}-${count}`,
     text: cachedText(`other ${today} ${count}`, () =>
-      composeOtherDays(dateLiteral(yesterday), dateLiteral(today), count),
+      composeOtherDays(dateLiteral(yesterday), dateLiteral(utcDay(Date.parse(today) + DAY_MS)), count),
     ),
   });
   return rows.map(({ day }) => day);
@@ -338,10 +338,11 @@ export async function findOtherDays(
 const FAR_MAX = 1_000;
 
 /**
- * The days stand in the text, so that no plan includes the latest two. LIMIT keeps the planner from joining the days with
+ * The days stand in the text, so that no plan includes the latest two. Of those after today, the first is named: the
+ * planner does not know that no day lies between. LIMIT keeps the planner from joining the days with
  * all waiting deliveries: with a million of them, that took a second.
  */
-function composeOtherDays(yesterday: string, today: string, count: number): string {
+function composeOtherDays(yesterday: string, tomorrow: string, count: number): string {
   const some = `ORDER BY d.tenant_id, d.id LIMIT ${FAR_MAX}`;
   return `SELECT earlier.day::date AS day
     FROM generate_series(${yesterday} - ${count}, ${yesterday} - 1, interval '1 day') AS earlier(day)
@@ -349,7 +350,7 @@ function composeOtherDays(yesterday: string, today: string, count: number): stri
       SELECT FROM deliveries d WHERE d.day = earlier.day::date AND d.day < ${yesterday} AND ${WAITING}
       ORDER BY d.tenant_id, d.id LIMIT 1) one
     UNION
-    (SELECT d.day FROM deliveries d WHERE d.day > ${today} AND ${WAITING} ${some})
+    (SELECT d.day FROM deliveries d WHERE d.day >= ${tomorrow} AND ${WAITING} ${some})
     UNION
     (SELECT d.day FROM deliveries d WHERE d.day < ${yesterday} - ${count} AND ${WAITING} ${some})
     ORDER BY day`;

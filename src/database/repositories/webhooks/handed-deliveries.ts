@@ -1,5 +1,6 @@
 /** The claim that an insert of events writes for a worker in the same process (decision 42). */
 import { raw, type Statement, sql } from "#database/sql.ts";
+import { lateral } from "../stored-secrets.ts";
 
 /**
  * SQL for the version of a target: it changes with each change of the rows of endpoint `p`, tenant `t` and the secrets. It
@@ -46,7 +47,8 @@ export function handOverParts(
     name: raw(", carrier"),
     current: sql`current_targets AS MATERIALIZED (
       SELECT p.id FROM unnest(${[...versions.keys()]}::text[], ${[...versions.values()]}::text[]) AS w(id, version)
-      JOIN endpoints p ON p.id = w.id JOIN tenants t ON t.id = p.tenant_id
+      CROSS JOIN ${raw(lateral("endpoints", "p", "id = w.id", "xmin, id, tenant_id"))}
+      CROSS JOIN ${raw(lateral("tenants", "t", "id = p.tenant_id", "xmin, held_at"))}
       WHERE t.held_at IS NULL AND ${raw(targetVersion())} = w.version
     ), `,
     columns: raw(", carrier, claimed_at, claimed_by"),

@@ -2,6 +2,7 @@
 import type { Queryable } from "#database/pool.ts";
 import type { Row } from "#database/rows.ts";
 import { raw, type Statement, sql } from "#database/sql.ts";
+import { lateral } from "../stored-secrets.ts";
 
 export interface TenantAndType {
   readonly tenantId: string;
@@ -37,6 +38,7 @@ function takes(types: string): string {
 const FILTER_HASH = "hashtextextended(e.id, e.filter_hash)";
 /** SQL for what a fingerprint has of endpoints `e`. Sums of hashes cost less than texts, and need no order. */
 const ENDPOINT_HASHES = `sum(hashtextextended(e.id, hashtextextended(e.state, 0))) AS hash, sum(${FILTER_HASH}) AS filters`;
+const HASHED_COLUMNS = "e.id, e.state, e.event_types, e.filter_hash";
 /** SQL for the ids of endpoints `e`. A mark follows the id of one that is disabled. */
 const ENDPOINT_LIST = "string_agg(CASE e.state WHEN 'ACTIVE' THEN e.id ELSE e.id || '!' END, ',')";
 
@@ -63,7 +65,8 @@ function fingerprints(wanted: "w" | "changed", lists = "", joined = ""): Stateme
   return raw(`lists AS MATERIALIZED (
       SELECT g.tenant_id, e.event_types, ${ENDPOINT_HASHES}${lists}
       FROM (SELECT tenant_id, array_agg(type) AS types FROM ${wanted} GROUP BY tenant_id) g
-      JOIN endpoints e ON e.tenant_id = g.tenant_id AND ${takes("g.types")} GROUP BY g.tenant_id, e.event_types
+      CROSS JOIN ${lateral("endpoints", "e", `e.tenant_id = g.tenant_id AND ${takes("g.types")}`, HASHED_COLUMNS)}
+      GROUP BY g.tenant_id, e.event_types
     ), named AS MATERIALIZED (
       SELECT l.tenant_id, t.type, sum(l.hash) AS hash, sum(l.filters) AS filters${joined}
       FROM lists l CROSS JOIN LATERAL unnest(l.event_types) AS t(type)

@@ -3,6 +3,7 @@ import type { Queryable } from "#database/pool.ts";
 import {
   type EndpointTarget,
   joinSecrets,
+  lateral,
   type SecretColumns,
   type StoredSecrets,
   withSecrets,
@@ -24,7 +25,8 @@ export async function loadTargets(db: Queryable, endpointIds: readonly string[])
   const { rows } = await db.query<Omit<Target, keyof StoredSecrets> & SecretColumns>({
     name: "load-targets",
     text: `SELECT p.tenant_id, p.id AS endpoint_id, ${TARGET_COLUMNS}, ${targetVersion()} AS version
-      FROM endpoints p JOIN tenants t ON t.id = p.tenant_id ${joinSecrets("p.id")} WHERE p.id = ANY ($1::text[])`,
+      FROM endpoints p CROSS JOIN ${lateral("tenants", "t", "id = p.tenant_id", "xmin, *")} ${joinSecrets("p.id")}
+      WHERE p.id = ANY ($1::text[])`,
     values: [endpointIds],
   });
   return rows.map(withSecrets);
