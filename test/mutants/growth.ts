@@ -184,8 +184,8 @@ export const GROWTH: readonly Mutant[] = [
     name: "worker-plans-by-pages",
     breaks: "What waits is found by its own index, whatever the statistics say (decision 40)",
     file: "src/database/role-settings.ts",
-    find: 'new Set(["signet_worker", "signet_operator"])',
-    replace: 'new Set(["signet_operator"])',
+    find: '  "signet_worker",\n  "signet_operator",\n]);',
+    replace: '  "signet_operator",\n]);',
     caughtBy: "test/integration/database/waiting-plans.test.ts",
   },
   {
@@ -200,9 +200,9 @@ export const GROWTH: readonly Mutant[] = [
     name: "endpoints-counted-for-each-endpoint",
     breaks: "The cost of an event grows with the number of its endpoints, not faster (docs/operations.md)",
     file: "src/database/repositories/webhooks/matches.ts",
-    find: "JOIN endpoints e ON e.tenant_id = g.tenant_id AND",
+    find: "`e.tenant_id = g.tenant_id AND $",
     replace:
-      "JOIN endpoints e ON e.tenant_id = g.tenant_id AND (SELECT count(*) FROM endpoints o WHERE o.tenant_id = e.tenant_id) > 0 AND",
+      "`e.tenant_id = g.tenant_id AND (SELECT count(*) FROM endpoints o WHERE o.tenant_id = e.tenant_id) > 0 AND $",
     caughtBy: "test/integration/delivery/many-endpoints.test.ts",
   },
   {
