@@ -5,7 +5,6 @@
 import { randomBytes } from "node:crypto";
 import { Client } from "pg";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { isContention } from "#database/errors.ts";
 import { createPool, type Pool, type Queryable, type ServiceRole } from "#database/pool.ts";
 import { takeIdempotencyKey } from "#database/repositories/idempotency.ts";
 import { claimAnswer, keepAnswer } from "#database/repositories/idempotent-answers.ts";
@@ -15,6 +14,7 @@ import { EVENTS_ROUTE, insertEvents } from "#database/repositories/webhooks/even
 import { tenantTransaction } from "#database/transaction.ts";
 import { DAY_MS, HOUR_MS, newId } from "#domain/ids.ts";
 import { createLogger } from "#observability/logger.ts";
+import { inTheEnd } from "#test/support/eventually.ts";
 import { seededRandom } from "#test/support/seeded-random.ts";
 import { useTestDatabase } from "#test/support/services.ts";
 
@@ -67,19 +67,6 @@ async function publish(key: string, nowMs: number, tenantId = tenant): Promise<b
     { now, keysAfter: new Date(nowMs - DAY_MS), signedKeysAfter: now, expiresAt: now },
   );
   return inserted.has(id);
-}
-
-/** Repeats work that gave way to others, for instance to an autovacuum, as the worker's jobs do with their next run. */
-async function inTheEnd<T>(work: () => Promise<T>): Promise<T> {
-  for (;;) {
-    try {
-      return await work();
-    } catch (error) {
-      if (!isContention(error)) {
-        throw error;
-      }
-    }
-  }
 }
 
 /** Closes every table that has any rows. Returns their number. */
