@@ -52,6 +52,14 @@ export const GROWTH: readonly Mutant[] = [
     caughtBy: "test/unit/webhooks/engine/dispatch-plan.test.ts",
   },
   {
+    name: "named-ones-bring-a-busy-tenants-along",
+    breaks: "While claims rest, what notifications named is claimed with few others (decision 28)",
+    file: "src/webhooks/engine/dispatch-plan.ts",
+    find: "restedAtMs > nowMs ? NAMED_CLAIM : SMALL_CLAIM",
+    replace: "restedAtMs > nowMs ? SMALL_CLAIM : SMALL_CLAIM",
+    caughtBy: "test/unit/webhooks/engine/dispatch-plan.test.ts",
+  },
+  {
     name: "version-forgets-filters",
     breaks: "Each change that a match depends on makes a new version of the tenant (decision 28)",
     file: "src/database/migrations/0081-versions-of-matches.sql",

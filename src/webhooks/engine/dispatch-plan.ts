@@ -12,7 +12,7 @@
  * | first attempts or lists are at their limit | outbox | beside, or wait | others than busy tenants, if they wait | decision 28 |
  * | the event loop rests for others | outbox | beside, or wait | the same | decision 28 |
  * | none of these | hand over | as below | what is offered | no claim reads it back |
- * | a claim beside others has just ended, and nothing is named | | wait | nothing | for as long as that took, the cores are for others (decision 28) |
+ * | a claim beside others has just ended, and nothing is named | | wait | nothing | for three times as long as that took, the cores are for others (decision 28) |
  * | few wait, and notifications named all of them | | named | these, by id | it costs less than a search |
  * | a full list waits, or something waits and there is a token, or it is time to poll | | latest | the oldest of each tenant, of two days | notifications are only hints |
  * | other days are known to have some | | other day | the same, of one day | a claim of the latest days would be slower if it read these |
@@ -45,6 +45,8 @@ const FULL_MS = 5;
 const BESIDE_SHARE = 1 / 4;
 /** Size of a claim beside other tenants. A full list takes 30 ms to send, in which nothing else is sent. */
 export const SMALL_CLAIM = 16;
+/** Size of a claim for what notifications named, while claims rest. In turns of the tenants, a busy one gets the rest of it. */
+export const NAMED_CLAIM = 4;
 /** A full list is filled by at most this many claims. */
 const CLAIMS_PER_LIST = 4;
 
@@ -74,7 +76,7 @@ export interface OutboxView {
   readonly otherDayAfterTenant: string;
   readonly besideAfterTenant: string;
   readonly lookAtMs: number;
-  /** When as much time has passed since the end of the last search and claim as it took. */
+  /** Until when claims rest beside others after the last search. */
   readonly restedAtMs: number;
   /** Whether the latest days had the last turn. */
   readonly otherDaysTurn: boolean;
@@ -289,8 +291,12 @@ function planOther(state: DispatchState): Action {
 }
 
 /** Returns how many to claim if so many wait. An open list with few places is closed if more wait. */
-function claimSize({ places, batchMax, besideOthers }: DispatchState, waiting: number): number {
+function claimSize(
+  { places, batchMax, besideOthers, restedAtMs, nowMs }: DispatchState,
+  waiting: number,
+): number {
   const stays = waiting <= places || places * CLAIMS_PER_LIST >= batchMax;
   const room = stays ? places : batchMax;
-  return besideOthers ? Math.min(SMALL_CLAIM, room) : room;
+  const small = restedAtMs > nowMs ? NAMED_CLAIM : SMALL_CLAIM;
+  return besideOthers ? Math.min(small, room) : room;
 }

@@ -8,8 +8,10 @@ export const CLAIM_BURST = 10;
 export const NAMED_CLAIMS = 4;
 /** If more wait at once, they are claimed together, and so are those of the next second. That costs less. */
 const NAMED_MAX = 4;
+/** Claims rest for so many times as long as one took: while it takes long, others wait for the same cores. */
+const REST_TIMES = 3;
 /** A rest ends by itself, however long a claim took. */
-const REST_MAX_MS = 250;
+const REST_MAX_MS = 500;
 /** How soon to look for deliveries of other days after a notification of none of the latest. */
 export const LOOK_SOON_MS = 100;
 
@@ -206,9 +208,9 @@ export class KnownOutbox {
     return afterTenant === "" ? begun : (this.#rounds.get(mode) ?? begun);
   }
 
-  /** A claim that takes long means that others wait for the same cores. */
+  /** A rest under way stays, however short a claim of few in it was. */
   #rest(tookMs: number, endedMs: number): void {
-    this.#restedAtMs = endedMs + Math.min(REST_MAX_MS, tookMs);
+    this.#restedAtMs = Math.max(this.#restedAtMs, endedMs + Math.min(REST_MAX_MS, REST_TIMES * tookMs));
   }
 
   #endFirst(gone: number, endedMs: number): void {

@@ -6,6 +6,7 @@ import {
   COMMIT_MS,
   type DispatchState,
   MANY_MS,
+  NAMED_CLAIM,
   plan,
   planOffer,
   SEARCH_MS,
@@ -276,7 +277,7 @@ describe("the loop's mode", () => {
     [
       "latest",
       { ...named, waiting: 99, besideOthers: true, restedAtMs: IDLE.nowMs + 7 },
-      { limit: SMALL_CLAIM },
+      { limit: NAMED_CLAIM },
     ],
     ["look", { lookAtMs: IDLE.nowMs }, {}],
   ])("is %s at %o", (mode, state, action) => {
