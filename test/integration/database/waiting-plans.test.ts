@@ -2,11 +2,15 @@
  * What waits is found by the index that holds nothing else, whatever the statistics say (decision 40). After a backlog
  * these indexes keep their pages without rows, and statistics are taken at any moment.
  */
+import { randomBytes } from "node:crypto";
 import { Client } from "pg";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { planByRows, roleSettings, type ServiceRole } from "#database/role-settings.ts";
 import type { Queryable } from "#database/pool.ts";
 import { findOtherDays } from "#database/repositories/webhooks/claims.ts";
+import { findMissedEvents } from "#database/repositories/webhooks/missing-deliveries.ts";
+import { listItems } from "#database/repositories/webhooks/replay-listing.ts";
+import { DAY_MS, newId } from "#domain/ids.ts";
 import { findStatements } from "#test/support/statements/find.ts";
 import { createTestDatabase } from "#test/support/services.ts";
 import type { TestDatabase } from "#test/support/test-database.ts";
@@ -272,17 +276,48 @@ test("it finds events and attempts by their keys, though PostgreSQL believes tha
   expect(await strays()).toEqual([]);
 });
 
-test("looking for other days plans neither of the latest two, of which very many may wait", async () => {
-  const texts: string[] = [];
-  const asked = {
-    query: async ({ text }: { text: string }) => await Promise.resolve({ rows: [], at: texts.push(text) }),
-  };
-  await findOtherDays(asked as unknown as Queryable, ["2025-12-31", DAY], 30);
+const MIDNIGHT = new Date(DAY);
+const AFTER = { tenantId: "ten_big", now: MIDNIGHT, until: new Date(MIDNIGHT.getTime() + 10 * DAY_MS) };
+const MISSED = { ...AFTER, endpointId: "ep_1", eventTypes: ["*"], since: MIDNIGHT, limit: 10 };
+const [DELIVERY, EVENT] = [
+  newId("delivery", MIDNIGHT.getTime(), randomBytes),
+  newId("event", MIDNIGHT.getTime(), randomBytes),
+];
+
+test.each<[string, (db: Queryable) => Promise<unknown>, string[]]>([
+  [
+    "a look for other days",
+    async (db) => await findOtherDays(db, ["2025-12-31", DAY], 30),
+    ["20251230", "20260102"],
+  ],
+  [
+    "a replay that lists the next items",
+    async (db) =>
+      await listItems(
+        db,
+        { filter: {}, after: DELIVERY },
+        { ...AFTER, jobId: "rpl_1", position: 0, size: 9 },
+      ),
+    ["20260102"],
+  ],
+  [
+    "a replay of what an endpoint missed",
+    async (db) => await findMissedEvents(db, MISSED, { after: EVENT, withContent: false }),
+    ["20260102"],
+  ],
+])("%s plans no day before those that it goes on with, however large", async (_, ask, days) => {
+  const asked: { text: string; values?: unknown[] }[] = [];
+  const query = async (statement: (typeof asked)[number]) =>
+    await Promise.resolve({ rows: [], at: asked.push(statement) });
+  await ask({ query } as unknown as Queryable);
+  const { text, values = [] } = asked.findLast((each) => each.text.includes("ORDER BY")) ?? { text: "" };
   await client.query("SELECT ensure_day_partitions('2025-12-30', 4)");
-  const { rows } = await client.query<{ "QUERY PLAN": string }>(`EXPLAIN ${texts[0] ?? ""}`);
+  const { rows } = await client.query<{ "QUERY PLAN": string }>(`EXPLAIN ${text}`, values);
   const plan = rows.map((row) => row["QUERY PLAN"]).join("\n");
-  const days = ["20251230", "20251231", "20260101", "20260102"];
-  expect(days.filter((day) => plan.includes(`deliveries_${day}`))).toEqual(["20251230", "20260102"]);
+  const planned = ["20251230", "20251231", "20260101", "20260102"].filter((day) =>
+    new RegExp(`(?:deliveries|events)_${day}`).test(plan),
+  );
+  expect(planned).toEqual(days);
 });
 
 test("it finds endpoints, secrets and tenants by their keys, though PostgreSQL believes that there are none", async () => {

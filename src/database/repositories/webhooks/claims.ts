@@ -6,7 +6,7 @@
  * deliveries wait again.
  */
 import { putBounded } from "#domain/bounded-map.ts";
-import { DAY_MS, idDay, utcDay } from "#domain/ids.ts";
+import { idDay } from "#domain/ids.ts";
 import type { Queryable } from "#database/pool.ts";
 import type { Row } from "#database/rows.ts";
 import { sql } from "#database/sql.ts";
@@ -328,7 +328,7 @@ export async function findOtherDays(
   const { rows } = await db.query<{ day: string }>({
     name: `find-other-days-${today}-${count}`,
     text: cachedText(`other ${today} ${count}`, () =>
-      composeOtherDays(dateLiteral(yesterday), dateLiteral(utcDay(Date.parse(today) + DAY_MS)), count),
+      composeOtherDays(dateLiteral(yesterday), dateLiteral(today), count),
     ),
   });
   return rows.map(({ day }) => day);
@@ -342,7 +342,7 @@ const FAR_MAX = 1_000;
  * planner does not know that no day lies between. LIMIT keeps the planner from joining the days with
  * all waiting deliveries: with a million of them, that took a second.
  */
-function composeOtherDays(yesterday: string, tomorrow: string, count: number): string {
+function composeOtherDays(yesterday: string, today: string, count: number): string {
   const some = `ORDER BY d.tenant_id, d.id LIMIT ${FAR_MAX}`;
   return `SELECT earlier.day::date AS day
     FROM generate_series(${yesterday} - ${count}, ${yesterday} - 1, interval '1 day') AS earlier(day)
@@ -350,7 +350,7 @@ function composeOtherDays(yesterday: string, tomorrow: string, count: number): s
       SELECT FROM deliveries d WHERE d.day = earlier.day::date AND d.day < ${yesterday} AND ${WAITING}
       ORDER BY d.tenant_id, d.id LIMIT 1) one
     UNION
-    (SELECT d.day FROM deliveries d WHERE d.day >= ${tomorrow} AND ${WAITING} ${some})
+    (SELECT d.day FROM deliveries d WHERE d.day >= ${today} + 1 AND ${WAITING} ${some})
     UNION
     (SELECT d.day FROM deliveries d WHERE d.day < ${yesterday} - ${count} AND ${WAITING} ${some})
     ORDER BY day`;

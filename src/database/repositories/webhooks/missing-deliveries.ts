@@ -64,7 +64,7 @@ async function findAcceptable(
           AND (${eventTypes}::text[] = '{*}' OR e.type = ANY (${eventTypes})) AND e.content_erased_at IS NULL
           -- Security events go to the streams that took them.
           AND e.type NOT LIKE 'signet.%'
-          AND (${day}::date IS NULL OR (${id}::text IS NULL AND e.day > ${day}) OR (e.day = ${day} AND e.id > ${id}))
+          AND (${day}::date IS NULL OR (${id}::text IS NULL AND e.day >= ${day}::date + 1) OR (e.day = ${day} AND e.id > ${id}))
         ORDER BY e.day, e.id LIMIT ${most}`,
     );
     return rows;

@@ -35,9 +35,14 @@ const CAME_AT: Readonly<Partial<Record<ReplayableState, string>>> = {
 /** States of which a job lists all items before the answer: nothing stores when a delivery was cancelled. */
 export const LISTED_BEFORE_ANSWER: readonly ReplayableState[] = ["CANCELLED"];
 
-/** Returns conditions for what follows a delivery: the rest of its day, and then later days, as lists read them. */
+/**
+ * Returns conditions for what follows a delivery: the rest of its day, and then later days, as lists read them. These
+ * begin with a day, or PostgreSQL would read the delivery's day once more.
+ */
 function placesAfter(id: string | null): readonly Statement[] {
-  return id === null ? [sql`true`] : [sql`d.day = ${idDay(id)} AND d.id > ${id}`, sql`d.day > ${idDay(id)}`];
+  return id === null
+    ? [sql`true`]
+    : [sql`d.day = ${idDay(id)} AND d.id > ${id}`, sql`d.day >= ${idDay(id)}::date + 1`];
 }
 
 function cameBefore(state: ReplayableState, until: Date | undefined): Statement {
