@@ -7,6 +7,7 @@ import { Client } from "pg";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { planByRows, roleSettings, type ServiceRole } from "#database/role-settings.ts";
 import type { Queryable } from "#database/pool.ts";
+import { beginDayDrop } from "#database/repositories/partitions.ts";
 import { findOtherDays } from "#database/repositories/webhooks/claims.ts";
 import { findMissedEvents } from "#database/repositories/webhooks/missing-deliveries.ts";
 import { listItems } from "#database/repositories/webhooks/replay-listing.ts";
@@ -338,4 +339,37 @@ test.each([0, 2, 8])("it reads no other index if only VACUUM has seen %i rows", 
   await client.query(`DELETE FROM pg_statistic WHERE starelid = '${PARTITION}'::regclass`);
   await believe(seen);
   expect(await strays()).toEqual([]);
+});
+
+test("the drop of a day compares no open row with each other, though its plan is from when there were none", async () => {
+  const LINES = 3_000;
+  await client.query("SET session_replication_role = DEFAULT");
+  await client.query("VACUUM (ANALYZE) day_drop_lines");
+  await beginDayDrop(client, DAY);
+  const copy = async (): Promise<unknown> => await client.query("SELECT copy_open_rows($1, 100)", [DAY]);
+  // From now on, the session keeps its plan.
+  for (let call = 0; call < 6; call += 1) {
+    await copy();
+  }
+  await client.query(
+    "INSERT INTO day_drop_lines (day, id) SELECT $1, 'dlv_' || n FROM generate_series(1, $2::int) n",
+    [DAY, LINES],
+  );
+  const plans: string[] = [];
+  const note = ({ message = "" }: { message?: string | undefined }): void => void plans.push(message);
+  client.on("notice", note);
+  await client.query(`BEGIN; LOAD 'auto_explain'; SET LOCAL auto_explain.log_min_duration = 0;
+    SET LOCAL auto_explain.log_analyze = on; SET LOCAL auto_explain.log_nested_statements = on;
+    SET LOCAL client_min_messages = log`);
+  await copy();
+  await client.query("ROLLBACK");
+  client.off("notice", note);
+  const plan = plans.find((each) => each.includes("Delete on day_drop_lines")) ?? "";
+  const rows = [...plan.matchAll(/rows=(\d+)(?:\.\d+)? loops=(\d+)|Rows Removed by [^:]+: (\d+)/g)];
+  const read = rows.reduce(
+    (sum, [, each = "0", times = "1", removed = "0"]) => sum + Number(each) * Number(times) + Number(removed),
+    0,
+  );
+  expect(read).toBeGreaterThan(99);
+  expect(read).toBeLessThan(10 * LINES);
 });

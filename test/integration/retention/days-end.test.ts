@@ -252,38 +252,6 @@ test("the transaction for which others wait scans neither the day, nor its copie
   expect(rows[0]?.read).toBeLessThan(MANY);
 });
 
-test("a copy compares no line with each other, though PostgreSQL believes that there are none", async () => {
-  await sql.query("VACUUM (ANALYZE) day_drop_lines");
-  await letters(MANY);
-  await ended(10);
-  await beginDayDrop(pool, day);
-  await excludeDroppedDay(pool, day);
-  // From now on, the session keeps its plan, which is for a table without lines.
-  for (let call = 0; call < 6; call += 1) {
-    await sql.query("SELECT copy_open_rows($1, 100)", [day]);
-  }
-  while (await listOpenRows(pool, day, MANY)) {
-    // The next ones.
-  }
-  const plans: string[] = [];
-  const note = ({ message = "" }: { message?: string | undefined }): void => void plans.push(message);
-  sql.on("notice", note);
-  await sql.query(`BEGIN; LOAD 'auto_explain'; SET LOCAL auto_explain.log_min_duration = 0;
-    SET LOCAL auto_explain.log_analyze = on; SET LOCAL auto_explain.log_nested_statements = on;
-    SET LOCAL client_min_messages = log`);
-  await sql.query("SELECT copy_open_rows($1, 100)", [day]);
-  await sql.query("COMMIT");
-  sql.off("notice", note);
-  const plan = plans.find((each) => each.includes("Delete on day_drop_lines")) ?? "";
-  expect(plan).toContain("Delete on day_drop_lines");
-  const rows = [...plan.matchAll(/rows=(\d+)(?:\.\d+)? loops=(\d+)|Rows Removed by [^:]+: (\d+)/g)];
-  const read = rows.reduce(
-    (sum, [, each = "0", times = "1", removed = "0"]) => sum + Number(each) * Number(times) + Number(removed),
-    0,
-  );
-  expect(read).toBeLessThan(10 * MANY);
-});
-
 /** What workers and tenants do to deliveries of an old day. */
 const CHANGES: Readonly<Record<string, string>> = {
   claimed: "UPDATE deliveries SET carrier = 'bat_x', claimed_at = now() WHERE day = $1 AND id = $2",
