@@ -59,3 +59,11 @@ export function sql(template: TemplateStringsArray, ...inserted: (SqlValue | Sta
 export function raw(text: string): Statement {
   return new Composable([text], []);
 }
+
+/**
+ * SQL that finds the rows of a table for each row of a join. Without OFFSET, the planner could read the whole table for
+ * each, if it believes that to be small: thousands of new endpoints, or a new day, have no statistics for a minute.
+ */
+export function lateral(table: string, alias: string, condition: string, columns = "*"): string {
+  return `LATERAL (SELECT ${columns} FROM ${table} ${alias} WHERE ${condition} OFFSET 0) ${alias}`;
+}

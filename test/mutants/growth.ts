@@ -44,9 +44,18 @@ export const GROWTH: readonly Mutant[] = [
     caughtBy: "test/integration/database/waiting-plans.test.ts",
   },
   {
+    name: "keys-never-give-way",
+    breaks: "A table of ended keys goes although others read keys (decision 40)",
+    file: "src/database/repositories/partitions.ts",
+    find: "          before,\n        ]),\n      patience,",
+    replace:
+      "          before,\n        ]),\n      { ...patience, timers: { sleep: async () => await Promise.reject(new Error()) } },",
+    caughtBy: "test/integration/retention/rotation.test.ts",
+  },
+  {
     name: "joins-may-read-whole-tables",
     breaks: "A claim finds endpoints and secrets by their keys, whatever the statistics say (decision 40)",
-    file: "src/database/repositories/stored-secrets.ts",
+    file: "src/database/sql.ts",
     find: "WHERE ${condition} OFFSET 0) ${alias}`",
     replace: "WHERE ${condition}) ${alias}`",
     caughtBy: "test/integration/database/waiting-plans.test.ts",

@@ -1,5 +1,4 @@
 /** Polls until a condition holds. */
-import { isContention } from "#database/errors.ts";
 
 const ASK_AGAIN_MS = 20;
 /** Default patience: below the limit of a test (60 s), so that a failure says what was waited for. */
@@ -35,18 +34,5 @@ export async function eventually<T extends Answer>(
     await new Promise((resolve) => {
       setTimeout(resolve, ASK_AGAIN_MS);
     });
-  }
-}
-
-/** Repeats work that gave way to others, for instance to an autovacuum, as the worker's jobs do with their next run. */
-export async function inTheEnd<T>(work: () => Promise<T>): Promise<T> {
-  for (;;) {
-    try {
-      return await work();
-    } catch (error) {
-      if (!isContention(error)) {
-        throw error;
-      }
-    }
   }
 }

@@ -196,28 +196,37 @@ const SPARE_MS = HOUR_MS;
 export async function rotateTables(
   db: Queryable,
   nowMs: number,
+  patience: Patience,
   maxBytes: number = ROTATED_BYTES,
 ): Promise<number> {
   let rotated = 0;
   for (const table of ROTATING) {
-    const { rows } = await db.query<{ rotated: boolean }>({
-      text: "SELECT rotate_table($1, $2, $3::float8 * interval '1 millisecond', $4) AS rotated",
-      values: [table, new Date(nowMs), ROTATED_MS, maxBytes],
-    });
+    const { rows } = await giveWay(
+      async () =>
+        await db.query<{ rotated: boolean }>({
+          text: "SELECT rotate_table($1, $2, $3::float8 * interval '1 millisecond', $4) AS rotated",
+          values: [table, new Date(nowMs), ROTATED_MS, maxBytes],
+        }),
+      patience,
+    );
     rotated += rows[0]?.rotated === true ? 1 : 0;
   }
   return rotated;
 }
 
 /** Drops the tables whose keys have all ended by now. Returns their names. */
-export async function dropClosedTables(db: Queryable, nowMs: number): Promise<string[]> {
+export async function dropClosedTables(db: Queryable, nowMs: number, patience: Patience): Promise<string[]> {
   const before = new Date(nowMs - DAY_MS - SPARE_MS);
   const dropped: string[] = [];
   for (let index = 0; index < ROTATING.length;) {
-    const { rows } = await db.query<{ name: string | null }>("SELECT drop_closed_table($1, $2) AS name", [
-      ROTATING[index],
-      before,
-    ]);
+    const { rows } = await giveWay(
+      async () =>
+        await db.query<{ name: string | null }>("SELECT drop_closed_table($1, $2) AS name", [
+          ROTATING[index],
+          before,
+        ]),
+      patience,
+    );
     const name = rows[0]?.name ?? null;
     if (name === null) {
       index += 1;
@@ -247,7 +256,7 @@ export function partitionJobs({
     {
       name: "tables of keys",
       everyMs: ROTATIONS_MS,
-      run: async () => await rotateTables(pool, clock.now()),
+      run: async () => await rotateTables(pool, clock.now(), { timers }),
     },
   ];
 }

@@ -3,6 +3,7 @@
  * itself, for requests that are not deliveries.
  */
 import type { Row } from "#database/rows.ts";
+import { lateral } from "#database/sql.ts";
 import type { RotationTimes } from "#domain/endpoint-secrets.ts";
 import { REQUEST_COLUMNS } from "./endpoints/endpoints.ts";
 
@@ -36,14 +37,6 @@ export interface SecretColumns {
 /** The columns of the versions joined by {@link joinSecrets}. */
 const SECRET_COLUMNS = `s.secret, s.version AS secret_version, s.signing_key, b.secret AS beside_secret, b.version AS beside_version,
         b.signing_key AS beside_key, b.state AS beside_state, b.current_at, b.overlap_ends_at`;
-
-/**
- * SQL that finds the rows of a table for each row of a join. Without OFFSET, the planner could read the whole table for
- * each, if it believes that to be small: thousands of new endpoints have no statistics for a minute.
- */
-export function lateral(table: string, alias: string, condition: string, columns = "*"): string {
-  return `LATERAL (SELECT ${columns} FROM ${table} ${alias} WHERE ${condition} OFFSET 0) ${alias}`;
-}
 
 /** Joins an endpoint's current secret, and the other one during a rotation, from an index that is nearly empty. */
 export function joinSecrets(endpointId: string): string {

@@ -115,8 +115,8 @@ const STEPS: readonly RetentionStep[] = [
 ];
 
 /** Drops the tables whose keys have all ended. */
-async function dropKeys({ pool, now, log }: StepContext): Promise<StepResult> {
-  const tables = await dropClosedTables(pool, now);
+async function dropKeys({ pool, now, log, ...patience }: StepContext): Promise<StepResult> {
+  const tables = await dropClosedTables(pool, now, patience);
   if (tables.length > 0) {
     log.info({ tables }, "tables of ended keys dropped");
   }

@@ -5,6 +5,7 @@
 import { randomBytes } from "node:crypto";
 import { Client } from "pg";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import type { Patience } from "#database/errors.ts";
 import { createPool, type Pool, type Queryable, type ServiceRole } from "#database/pool.ts";
 import { takeIdempotencyKey } from "#database/repositories/idempotency.ts";
 import { claimAnswer, keepAnswer } from "#database/repositories/idempotent-answers.ts";
@@ -14,7 +15,7 @@ import { EVENTS_ROUTE, insertEvents } from "#database/repositories/webhooks/even
 import { tenantTransaction } from "#database/transaction.ts";
 import { DAY_MS, HOUR_MS, newId } from "#domain/ids.ts";
 import { createLogger } from "#observability/logger.ts";
-import { inTheEnd } from "#test/support/eventually.ts";
+import { machineTimers } from "#runtime/machine-timers.ts";
 import { seededRandom } from "#test/support/seeded-random.ts";
 import { useTestDatabase } from "#test/support/services.ts";
 
@@ -71,11 +72,11 @@ async function publish(key: string, nowMs: number, tenantId = tenant): Promise<b
 
 /** Closes every table that has any rows. Returns their number. */
 async function rotate(nowMs: number): Promise<number> {
-  return await inTheEnd(async () => await rotateTables(worker, nowMs, 1));
+  return await rotateTables(worker, nowMs, { timers: machineTimers }, 1);
 }
 
 async function drop(nowMs: number): Promise<string[]> {
-  return await inTheEnd(async () => await dropClosedTables(worker, nowMs));
+  return await dropClosedTables(worker, nowMs, { timers: machineTimers });
 }
 
 async function closedTables(): Promise<string[]> {
@@ -186,6 +187,33 @@ test("ended keys go with their table: no row is deleted", async () => {
     "SELECT count(*)::int AS left FROM idempotency_keys WHERE key LIKE 'old-%'",
   );
   expect(rows).toEqual([{ left: 0 }]);
+});
+
+test("who reads keys does not keep a table from being closed or dropped: both give way to them, and follow", async () => {
+  const nowMs = START + 550 * DAY_MS;
+  await publish("read", nowMs);
+  const reader = new Client({ connectionString: database.adminUrl });
+  await reader.connect();
+  const pauses: string[] = [];
+  const beside = async <T>(name: string, work: (patience: Patience) => Promise<T>): Promise<T> => {
+    await reader.query("BEGIN; SELECT FROM idempotency_keys");
+    const sleep = async (): Promise<void> => {
+      pauses.push(name);
+      await reader.query("COMMIT");
+    };
+    return await work({ timers: { sleep } });
+  };
+  try {
+    const closed = async (patience: Patience): Promise<number> =>
+      await rotateTables(worker, nowMs + MINUTE_MS, patience, 1);
+    expect(await beside("close", closed)).toBeGreaterThan(0);
+    const dropped = async (patience: Patience): Promise<string[]> =>
+      await dropClosedTables(worker, nowMs + 3 * DAY_MS, patience);
+    expect(await beside("drop", dropped)).not.toEqual([]);
+  } finally {
+    await reader.end();
+  }
+  expect(pauses).toEqual(["close", "drop"]);
 });
 
 /** Rights, policies and keys of a table. */

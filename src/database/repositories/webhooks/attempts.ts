@@ -5,12 +5,11 @@ import { RESULTS_KEPT } from "#domain/endpoint-health.ts";
 import { DAY_MS, firstDay, hourStart, idDay, idTimeMs, utcDay } from "#domain/ids.ts";
 import type { Queryable } from "#database/pool.ts";
 import type { Row } from "#database/rows.ts";
-import { raw, type Statement, sql } from "#database/sql.ts";
+import { lateral, raw, type Statement, sql } from "#database/sql.ts";
 import type { StoredContent } from "./events.ts";
 import {
   type EndpointTarget,
   joinSecrets,
-  lateral,
   requestColumns,
   type SecretColumns,
   type StoredSecrets,

@@ -9,8 +9,8 @@ import { putBounded } from "#domain/bounded-map.ts";
 import { idDay } from "#domain/ids.ts";
 import type { Queryable } from "#database/pool.ts";
 import type { Row } from "#database/rows.ts";
-import { sql } from "#database/sql.ts";
-import { joinSecrets, lateral, withSecrets } from "../stored-secrets.ts";
+import { lateral, sql } from "#database/sql.ts";
+import { joinSecrets, withSecrets } from "../stored-secrets.ts";
 import { HELD_TENANTS } from "../tenants.ts";
 import { dateLiteral, type LoadedColumns, type LoadedDelivery, loadedColumns } from "./attempts.ts";
 import { notifyOutbox } from "./events.ts";
@@ -218,17 +218,11 @@ function composeClaim({
       SELECT d.carrier, d.epoch, ${loadedColumns(traced)},
         e.id IS NOT NULL AND p.id IS NOT NULL AND t.id IS NOT NULL AS whole${columns && `, ${columns}`}
       FROM ${from}
-      -- Without OFFSET, the planner could read all rows of a day that it believes to be empty, for each delivery.
-      LEFT JOIN LATERAL (
-        SELECT * FROM events e WHERE e.day = d.day AND e.id = d.event_id AND e.day >= ${first} OFFSET 0
-      ) e ON true
+      LEFT JOIN ${lateral("events", "e", `day = d.day AND id = d.event_id AND day >= ${first}`)} ON true
       LEFT JOIN ${lateral("endpoints", "p", "id = d.endpoint_id")} ON true
       LEFT JOIN ${lateral("tenants", "t", "id = d.tenant_id")} ON true
       ${joinSecrets("d.endpoint_id")}
-      LEFT JOIN LATERAL (
-        SELECT * FROM attempts a WHERE a.day = d.day AND a.delivery_id = d.id AND a.cycle = d.cycle AND a.attempt = 1
-          AND a.day >= ${first} OFFSET 0
-      ) a ON true`;
+      LEFT JOIN ${lateral("attempts", "a", `day = d.day AND delivery_id = d.id AND cycle = d.cycle AND attempt = 1 AND day >= ${first}`)} ON true`;
 }
 
 /** What a claim of first attempts found. */

@@ -1,6 +1,5 @@
 /** The claim that an insert of events writes for a worker in the same process (decision 42). */
-import { raw, type Statement, sql } from "#database/sql.ts";
-import { lateral } from "../stored-secrets.ts";
+import { lateral, raw, type Statement, sql } from "#database/sql.ts";
 
 /**
  * SQL for the version of a target: it changes with each change of the rows of endpoint `p`, tenant `t` and the secrets. It

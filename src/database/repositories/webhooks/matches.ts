@@ -1,8 +1,7 @@
 /** Which endpoints take a tenant's events of a type, and whether what is known of them is current (decision 28). */
 import type { Queryable } from "#database/pool.ts";
 import type { Row } from "#database/rows.ts";
-import { raw, type Statement, sql } from "#database/sql.ts";
-import { lateral } from "../stored-secrets.ts";
+import { lateral, raw, type Statement, sql } from "#database/sql.ts";
 
 export interface TenantAndType {
   readonly tenantId: string;

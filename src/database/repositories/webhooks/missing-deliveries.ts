@@ -1,7 +1,7 @@
 /** Events that an endpoint never received, because it was registered later or was not ACTIVE at their acceptance. */
 import { idDay, idTimeMs, newId, type RandomBytes } from "#domain/ids.ts";
 import type { Queryable } from "#database/pool.ts";
-import { raw, sql } from "#database/sql.ts";
+import { lateral, raw, sql } from "#database/sql.ts";
 import { deliveryIdsOf } from "./delivery-filter.ts";
 import { findEvents, notifyOutbox, type StoredContent } from "./events.ts";
 import { readOnward } from "../page.ts";
@@ -38,12 +38,8 @@ async function deliveredOf(
   const bounds = ids.map(deliveryIdsOf);
   const { rows } = await db.query<{ event_id: string }>({
     name: "delivered-of",
-    // Without OFFSET, the planner could join all of the endpoint's deliveries instead.
     text: `SELECT d.event_id FROM unnest($1::date[], $2::text[], $3::text[]) AS i(day, low, high)
-      CROSS JOIN LATERAL (
-        SELECT d.event_id FROM deliveries d
-        WHERE d.day = i.day AND d.id >= i.low AND d.id < i.high AND d.endpoint_id = $4 OFFSET 0
-      ) d`,
+      CROSS JOIN ${lateral("deliveries", "d", "day = i.day AND id >= i.low AND id < i.high AND endpoint_id = $4", "event_id")}`,
     values: [ids.map(idDay), bounds.map(([from]) => from), bounds.map(([, to]) => to), endpointId],
   });
   return new Set(rows.map((row) => row.event_id));

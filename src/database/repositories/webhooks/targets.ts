@@ -1,9 +1,9 @@
 /** Targets: what a first attempt needs of its endpoint, for a worker that keeps them in memory (decision 42). */
 import type { Queryable } from "#database/pool.ts";
+import { lateral } from "#database/sql.ts";
 import {
   type EndpointTarget,
   joinSecrets,
-  lateral,
   type SecretColumns,
   type StoredSecrets,
   withSecrets,
