@@ -53,6 +53,14 @@ export const GROWTH: readonly Mutant[] = [
     caughtBy: "test/integration/retention/rotation.test.ts",
   },
   {
+    name: "accepted-ones-keep-the-worker-busy",
+    breaks: "The fold of counts brings only what it must know of endpoints to the worker (decision 29)",
+    file: "src/database/repositories/webhooks/delivery-counts.ts",
+    find: "(dead <> 0 OR retrying <> 0 OR results IS NOT NULL)",
+    replace: "true",
+    caughtBy: "test/integration/retention/counts.test.ts",
+  },
+  {
     name: "joins-may-read-whole-tables",
     breaks: "A claim finds endpoints and secrets by their keys, whatever the statistics say (decision 40)",
     file: "src/database/sql.ts",

@@ -10,7 +10,7 @@ import {
 import { forgetTokenRevocations } from "#database/repositories/tokens/revocations.ts";
 import { insertPlacedTokens, readRevokedPlaces } from "#database/repositories/tokens/status-lists.ts";
 import { foldChanges, listGroups } from "#database/repositories/webhooks/dead-letter-counts.ts";
-import { addCounts, findActivity, takeChanges } from "#database/repositories/webhooks/delivery-counts.ts";
+import { findActivity, foldCounts } from "#database/repositories/webhooks/delivery-counts.ts";
 import { findCarriersOfLetters } from "#database/repositories/webhooks/reconciliation.ts";
 import { countSelected } from "#database/repositories/webhooks/replay-items.ts";
 import { DAY_MS, utcDay } from "#domain/ids.ts";
@@ -223,7 +223,7 @@ export const AXES: Readonly<Record<string, Axis>> = {
     },
     statements: {
       "the fold of counts": worker("linear", async ({ db, size }) => {
-        await addCounts(db, await takeChanges(db, size));
+        await foldCounts(db, size);
       }),
       "the fold of dead letters": worker(
         "linear",

@@ -4,14 +4,12 @@ import type { Pool, Queryable } from "#database/pool.ts";
 import { ensureDaysOfChanges } from "#database/repositories/partitions.ts";
 import {
   type ActivityChange,
-  activityChanges,
-  addCounts,
   type ChangedActivity,
   type EndpointActivity,
+  foldCounts,
   lockActivity,
   NO_ACTIVITY,
   saveActivity,
-  takeChanges,
 } from "#database/repositories/webhooks/delivery-counts.ts";
 import { transaction } from "#database/transaction.ts";
 import { healthOf, withResults } from "#domain/endpoint-health.ts";
@@ -57,12 +55,7 @@ async function foldWithDays(options: FoldOptions): Promise<number> {
 }
 
 async function foldOnce(db: Queryable, options: FoldOptions): Promise<number> {
-  const lines = await takeChanges(db, FOLDED_MAX);
-  if (lines.length === 0) {
-    return 0;
-  }
-  await addCounts(db, lines);
-  const changes = activityChanges(lines);
+  const { lines, changes } = await foldCounts(db, FOLDED_MAX);
   if (changes.length > 0) {
     const before = await lockActivity(
       db,
@@ -75,7 +68,7 @@ async function foldOnce(db: Queryable, options: FoldOptions): Promise<number> {
       await report(db, before.get(activity.endpointId), activity, options);
     }
   }
-  return lines.length;
+  return lines;
 }
 
 function changedActivity(

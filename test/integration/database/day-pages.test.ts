@@ -5,7 +5,7 @@ import { Client } from "pg";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { Queryable } from "#database/pool.ts";
 import { EXPIRED_AT_ONCE, expireOverdue } from "#database/repositories/webhooks/carriers.ts";
-import { addCounts, takeChanges } from "#database/repositories/webhooks/delivery-counts.ts";
+import { foldCounts } from "#database/repositories/webhooks/delivery-counts.ts";
 import { listDeliveries } from "#database/repositories/webhooks/deliveries.ts";
 import type { DeliveryFilter } from "#database/repositories/webhooks/delivery-filter.ts";
 import { readDeliveryHours } from "#database/repositories/webhooks/delivery-hours.ts";
@@ -71,7 +71,7 @@ beforeAll(async () => {
   await seed(many, MANY, 0);
   // As the worker does every second.
   await client.query("BEGIN");
-  await addCounts(client, await takeChanges(client, 100_000));
+  await foldCounts(client, 100_000);
   await client.query("COMMIT");
   await client.query("VACUUM (ANALYZE) events, deliveries, delivery_changes, delivery_counts");
 });

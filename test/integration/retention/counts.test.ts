@@ -1,9 +1,10 @@
 /** Counts by days: they are folded whatever day they are of, and go with their day as a whole (decision 41). */
 import { randomBytes } from "node:crypto";
-import { Client } from "pg";
+import { Client, type QueryResult } from "pg";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
-import { createPool, type Pool } from "#database/pool.ts";
+import { createPool, type Pool, type Queryable } from "#database/pool.ts";
 import { dropCounts, ensurePartitions } from "#database/repositories/partitions.ts";
+import { foldCounts } from "#database/repositories/webhooks/delivery-counts.ts";
 import { DAY_MS, hourStart, newId, utcDay } from "#domain/ids.ts";
 import { createLogger } from "#observability/logger.ts";
 import { foldDeliveryChanges } from "#webhooks/engine/delivery-counts.ts";
@@ -74,6 +75,26 @@ test("changes are folded whatever day they are of, also without a partition, and
   await count([0, 200]);
   expect(await counted()).toEqual({ "-90": 1, 0: 3, 1: 1, 31: 1, 200: 2, 20000: 1 });
   expect((await sql.query("SELECT FROM delivery_changes")).rowCount).toBe(0);
+});
+
+test("accepted deliveries are added up in PostgreSQL: thousands of endpoints do not keep the worker busy", async () => {
+  await sql.query(
+    `INSERT INTO delivery_changes (tenant_id, endpoint_id, event_type, hour, accepted)
+      SELECT $1, 'ep_' || n % 2000, 'a.b', $2, 1 FROM generate_series(1, 4000) n`,
+    [TENANT, new Date(hourStart(NOW))],
+  );
+  await append([0]);
+  let answered = 0;
+  const db: Queryable = {
+    query: async (...statement: unknown[]) => {
+      const result = await (worker.query as (...of: unknown[]) => Promise<QueryResult>)(...statement);
+      answered += result.rows.length;
+      return result as never;
+    },
+  };
+  expect(await foldCounts(db, 10_000)).toEqual({ lines: 4_001, changes: [] });
+  expect(answered).toBe(1);
+  expect(await counted()).toEqual({ 0: 4_001 });
 });
 
 test("a day of counts is dropped as a whole when all its hours are over: no row is deleted", async () => {

@@ -31,9 +31,8 @@ interface CountedPlace {
   readonly event_type: string;
 }
 
-interface ChangeLine extends CountedPlace, Counts {
-  readonly hour: Date | null;
-  readonly attempt_hour: Date | null;
+/** A line that says something about an endpoint. */
+interface ActivityLine extends Pick<CountedPlace, "tenant_id" | "endpoint_id">, Pick<Counts, "dead"> {
   readonly retrying: number;
   readonly results: Results | null;
   readonly ended_at: Date | null;
@@ -62,85 +61,64 @@ export interface LastFailure {
   readonly error: AttemptError;
 }
 
-/** Takes the oldest lines, for {@link addCounts} and {@link saveActivity} in the same transaction (role signet_worker). */
-export async function takeChanges(db: Queryable, limit: number): Promise<ChangeLine[]> {
-  const { rows } = await db.query<ChangeLine>({
-    name: "take-delivery-changes",
-    // By no index: the table holds the lines of about a second. Its key is for logical replication.
-    ...sql`DELETE FROM delivery_changes WHERE ctid = ANY (ARRAY(
-        SELECT ctid FROM delivery_changes LIMIT ${limit} FOR UPDATE SKIP LOCKED))
-      RETURNING tenant_id, endpoint_id, event_type, hour,
-        attempt_hour, ${raw(COUNTS.join(", "))}, retrying, results, ended_at,
-        failed_at, status, error`,
-  });
-  return rows;
-}
+const OF_ATTEMPTS: readonly (keyof Counts)[] = ["attempts", "failed"];
+const COLUMNS = COUNTS.join(", ");
 
-interface HourOfPlace extends CountedPlace {
-  readonly hour: Date;
-  readonly counts: Record<keyof Counts, number>;
-}
-
-/** Sums the lines by hour and place. */
-function sumByHour(lines: readonly ChangeLine[]): HourOfPlace[] {
-  const sums = new Map<string, HourOfPlace>();
-  const add = (line: ChangeLine, hour: Date, counted: readonly (keyof Counts)[]): void => {
-    const { tenant_id: tenantId, endpoint_id: endpointId, event_type: eventType } = line;
-    const key = `${tenantId} ${hour.getTime()} ${endpointId} ${eventType}`;
-    const sum = sums.get(key) ?? {
-      tenant_id: tenantId,
-      endpoint_id: endpointId,
-      event_type: eventType,
-      hour,
-      counts: Object.fromEntries(COUNTS.map((name) => [name, 0])) as Record<keyof Counts, number>,
-    };
-    sums.set(key, sum);
-    for (const name of counted) {
-      sum.counts[name] += line[name];
-    }
-  };
-  for (const line of lines) {
-    if (line.hour !== null) {
-      add(line, line.hour, OF_ACCEPTANCE);
-    }
-    if (line.attempt_hour !== null) {
-      add(line, line.attempt_hour, OF_ATTEMPTS);
-    }
-  }
-  // In one order, so that two workers do not deadlock.
-  return [...sums].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, sum]) => sum);
-}
-
-const OF_ATTEMPTS = ["attempts", "failed"] as const satisfies readonly (keyof Counts)[];
-const OF_ACCEPTANCE = COUNTS.filter((name) => !(OF_ATTEMPTS as readonly string[]).includes(name));
-
-/** Adds lines to the counts of their hours. */
-export async function addCounts(db: Queryable, lines: readonly ChangeLine[]): Promise<void> {
-  const hours = sumByHour(lines);
-  const numbers = COUNTS.map((name) => sql`${hours.map(({ counts }) => counts[name])}::bigint[]`).reduce(
-    (list, column) => sql`${list}, ${column}`,
+/** SQL that selects the counts of lines that go by one of their hours, and zeros for the others. */
+function countsBy(hour: "hour" | "attempt_hour", table: string): string {
+  const counts = COUNTS.map((name) =>
+    OF_ATTEMPTS.includes(name) === (hour === "attempt_hour") ? name : "0",
   );
-  const columns = raw(COUNTS.join(", "));
-  await db.query({
-    name: "add-delivery-counts",
-    ...sql`INSERT INTO delivery_counts AS c (tenant_id, hour, endpoint_id, event_type, ${columns})
-      SELECT * FROM unnest(
-        ${hours.map(({ tenant_id: tenantId }) => tenantId)}::text[], ${hours.map(({ hour }) => hour)}::timestamptz[],
-        ${hours.map(({ endpoint_id: endpointId }) => endpointId)}::text[], ${hours.map(({ event_type: eventType }) => eventType)}::text[],
-        ${numbers})
-      ON CONFLICT (tenant_id, hour, endpoint_id, event_type) DO UPDATE
-        SET ${raw(COUNTS.map((name) => `${name} = c.${name} + excluded.${name}`).join(", "))}`,
+  return `SELECT tenant_id, ${hour}, endpoint_id, event_type, ${counts.join(", ")} FROM ${table}`;
+}
+
+/** The lines are added up where they are: thousands of endpoints have as many, which need not come here. */
+const FOLD = `WITH taken AS MATERIALIZED (
+    -- By no index: the table holds the lines of about a second. Its key is for logical replication.
+    DELETE FROM delivery_changes WHERE ctid = ANY (ARRAY(SELECT ctid FROM delivery_changes LIMIT $1 FOR UPDATE SKIP LOCKED))
+    RETURNING tenant_id, endpoint_id, event_type, hour, attempt_hour, ${COLUMNS}, retrying, results, ended_at, failed_at,
+      status, error
+  ), counted AS (
+    INSERT INTO delivery_counts AS c (tenant_id, hour, endpoint_id, event_type, ${COLUMNS})
+    SELECT tenant_id, hour, endpoint_id, event_type, ${COUNTS.map((name) => `sum(${name})`).join(", ")}
+    FROM (${countsBy("hour", "taken")} WHERE hour IS NOT NULL
+      UNION ALL ${countsBy("attempt_hour", "taken")} WHERE attempt_hour IS NOT NULL
+    ) AS each (tenant_id, hour, endpoint_id, event_type, ${COLUMNS})
+    -- In one order, so that two workers do not deadlock.
+    GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3, event_type COLLATE "C"
+    ON CONFLICT (tenant_id, hour, endpoint_id, event_type) DO UPDATE
+      SET ${COUNTS.map((name) => `${name} = c.${name} + excluded.${name}`).join(", ")}
+  )
+  SELECT folded.lines, active.* FROM (SELECT count(*)::int AS lines FROM taken) folded LEFT JOIN (
+    SELECT tenant_id, endpoint_id, dead, retrying, results, ended_at, failed_at, status, error FROM taken
+    WHERE endpoint_id <> '' AND (dead <> 0 OR retrying <> 0 OR results IS NOT NULL)
+  ) active ON true`;
+
+/** What a fold has added up. */
+interface Folded {
+  /** Number of lines. */
+  readonly lines: number;
+  /** What they say about endpoints, for {@link saveActivity} in the same transaction. */
+  readonly changes: readonly ActivityChange[];
+}
+
+/** Takes the oldest lines, and adds them to the counts of their hours (role signet_worker). */
+export async function foldCounts(db: Queryable, limit: number): Promise<Folded> {
+  const { rows } = await db.query<{ lines: number } & (ActivityLine | { readonly endpoint_id: null })>({
+    name: "fold-delivery-changes",
+    text: FOLD,
+    values: [limit],
   });
+  const active = rows.flatMap(({ lines: _lines, ...line }) => (line.endpoint_id === null ? [] : [line]));
+  return { lines: rows[0]?.lines ?? 0, changes: activityChanges(active) };
 }
 
 const NO_CHANGE = { retrying: 0, dead: 0, results: "", failure: undefined };
 
 /** Returns what the lines change about each endpoint, in the order of their ids. */
-export function activityChanges(lines: readonly ChangeLine[]): ActivityChange[] {
+function activityChanges(lines: readonly ActivityLine[]): ActivityChange[] {
   const changes = new Map<string, ActivityChange>();
-  const inOrder = lines
-    .filter(({ endpoint_id: endpointId }) => endpointId !== "")
-    .sort((a, b) => (a.ended_at?.getTime() ?? 0) - (b.ended_at?.getTime() ?? 0));
+  const inOrder = lines.toSorted((a, b) => (a.ended_at?.getTime() ?? 0) - (b.ended_at?.getTime() ?? 0));
   for (const line of inOrder) {
     const before = changes.get(line.endpoint_id) ?? { ...line, ...NO_CHANGE, firstEndedAt: line.ended_at };
     const { failed_at: at, status, error } = line;
@@ -342,16 +320,11 @@ const SUMS = raw(COUNTS.map((name) => `sum(${name})::float8 AS ${name}`).join(",
 
 /** Returns SQL for the lines of folded and unfolded counts between two instants, in hours. */
 export function linesBetween(from: Date, to: Date, condition: Statement): Statement {
-  const acceptance = raw(OF_ACCEPTANCE.join(", "));
-  const attempts = raw(OF_ATTEMPTS.join(", "));
-  return sql`SELECT tenant_id, hour, endpoint_id, event_type, ${raw(COUNTS.join(", "))} FROM delivery_counts
+  const within = (hour: "hour" | "attempt_hour"): Statement =>
+    sql`${raw(countsBy(hour, "delivery_changes"))} WHERE ${raw(hour)} >= ${from} AND ${raw(hour)} < ${to} AND ${condition}`;
+  return sql`SELECT tenant_id, hour, endpoint_id, event_type, ${raw(COLUMNS)} FROM delivery_counts
       WHERE hour >= ${from} AND hour < ${to} AND ${condition}
-    UNION ALL
-    SELECT tenant_id, hour, endpoint_id, event_type, ${acceptance}, 0, 0 FROM delivery_changes
-      WHERE hour >= ${from} AND hour < ${to} AND ${condition}
-    UNION ALL
-    SELECT tenant_id, attempt_hour, endpoint_id, event_type, ${raw(OF_ACCEPTANCE.map(() => "0").join(", "))}, ${attempts}
-      FROM delivery_changes WHERE attempt_hour >= ${from} AND attempt_hour < ${to} AND ${condition}`;
+    UNION ALL ${within("hour")} UNION ALL ${within("attempt_hour")}`;
 }
 
 /** Returns the counts of each hour that has any, from `from` to before `to`, oldest first. */
