@@ -12,8 +12,8 @@ export const WAITING_ITEMS_MAX = 10_000;
 export interface FlushOptions<Item, Result> {
   /** Maximum number of concurrent flushes. */
   readonly maxInFlight: number;
-  /** Handles a batch. Returns the results in the order of the items. */
-  readonly flush: (items: readonly Item[]) => Promise<readonly Result[]>;
+  /** Handles a batch, gently if others wait beside it. Returns the results in the order of the items. */
+  readonly flush: (items: readonly Item[], gently: boolean) => Promise<readonly Result[]>;
   readonly timers: Timers;
 }
 
@@ -36,6 +36,8 @@ export interface Waiting<Item, Result> {
 /** The entries of a flush. */
 interface Batch<Entry> {
   readonly entries: readonly Entry[];
+  /** Whether to leave others room; false by default. */
+  readonly gently?: boolean;
   /** Called when the flush has ended. */
   readonly ended?: () => void;
 }
@@ -137,9 +139,10 @@ export class Batcher<Item, Result> {
     }
   }
 
-  async #run({ entries, ended }: Batch<Waiting<Item, Result>>): Promise<void> {
+  async #run({ entries, gently = false, ended }: Batch<Waiting<Item, Result>>): Promise<void> {
     try {
-      const results = await this.#options.flush(entries.map((entry) => entry.item));
+      const items = entries.map((entry) => entry.item);
+      const results = await this.#options.flush(items, gently);
       if (results.length !== entries.length) {
         throw new Error(`a flush of ${entries.length} items returned ${results.length} results`);
       }

@@ -76,7 +76,13 @@ export function createFairBatcher<Item, Result>(
         if (batch === undefined && waiting.count > 0) {
           alarm.setIn(waiting.restMs(nowMs) || LOOK_AGAIN_MS, nowMs);
         }
-        return batch && { entries: batch.entries, ended: () => waiting.ended(batch, timers.monotonic()) };
+        return (
+          batch && {
+            entries: batch.entries,
+            gently: batch.gently,
+            ended: () => waiting.ended(batch, timers.monotonic()),
+          }
+        );
       },
       rest: () => {
         for (const { owner, items } of waiting.unprepared()) {

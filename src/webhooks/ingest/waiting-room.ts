@@ -31,7 +31,7 @@ export interface WaitingOptions<Item> {
  *
  * An owner with more than `many` waiting items or `manyRows` waiting rows does not share flushes with the others. While
  * others have items, or had some in the last second, such owners leave one flush to them and take at most `manyPerFlush`
- * items with `rowsPerFlush` rows. After each flush, they rest for `restPerFlush` times as long as it took: a slow flush
+ * items with `rowsPerFlush` rows, gently. After each flush, they rest for `restPerFlush` times as long as it took: a slow flush
  * means that others wait for the same disk and cores.
  */
 export interface OwnerOptions<Item> {
@@ -64,6 +64,8 @@ interface Batch<Entry> {
   readonly entries: readonly Entry[];
   /** Whether they are of owners with many. */
   readonly many: boolean;
+  /** Whether others have items, or had some lately, so that it leaves room for them. */
+  readonly gently: boolean;
   /** Undefined if they are of several. */
   readonly owner: string | undefined;
   readonly begunAtMs: number;
@@ -242,7 +244,7 @@ export class WaitingRoom<Item, Entry extends { readonly item: Item }> {
     }
     this.#fewOwner = alone ? owner : undefined;
     this.#fewAtMs = nowMs;
-    return this.#begin(entries, false, nowMs);
+    return this.#begin(entries, { many: false, gently: false }, nowMs);
   }
 
   #nextMany(nowMs: number): Batch<Entry> | undefined {
@@ -256,13 +258,17 @@ export class WaitingRoom<Item, Entry extends { readonly item: Item }> {
     const rowsMax = Math.min(rowsPerFlush, rows?.max ?? Infinity);
     const entries = this.#take(this.#many, Math.min(manyPerFlush, maxItems), rowsMax);
     this.#many = renewed(this.#many);
-    return entries.length === 0 ? undefined : this.#begin(entries, true, nowMs);
+    return entries.length === 0 ? undefined : this.#begin(entries, { many: true, gently: beside }, nowMs);
   }
 
-  #begin(entries: readonly Entry[], many: boolean, begunAtMs: number): Batch<Entry> {
+  #begin(
+    entries: readonly Entry[],
+    kind: Pick<Batch<Entry>, "many" | "gently">,
+    begunAtMs: number,
+  ): Batch<Entry> {
     const owners = new Set(entries.map(({ item }) => this.#options.owner?.of(item)));
-    const batch = { entries, many, owner: owners.size === 1 ? [...owners][0] : undefined, begunAtMs };
-    this.#lastWasMany = many;
+    const batch = { entries, ...kind, owner: owners.size === 1 ? [...owners][0] : undefined, begunAtMs };
+    this.#lastWasMany = kind.many;
     this.#inFlight.add(batch);
     return batch;
   }

@@ -322,3 +322,40 @@ test("1,000 events of 500 types are accepted while endpoints change", async () =
   );
   expect(rows).toEqual([{ stored: 50_000 }]);
 });
+
+test("beside others, an insert pauses among its deliveries, and commits them at once", async () => {
+  const { sql } = world.current;
+  const tenantId = await tenantWith(1, ["some.wide"], null);
+  const id = newId("event", now.getTime(), randomBytes);
+  const deliveries = Array.from({ length: 250 }, () => ({
+    id: newId("delivery", now.getTime(), randomBytes),
+    endpointId: "ep_x",
+    state: "QUEUED" as const,
+  }));
+  const event = {
+    id,
+    tenantId,
+    type: "some.wide",
+    content: Buffer.alloc(1),
+    sourceId: null,
+    occurredAt: now,
+  };
+  const stored = async (): Promise<{ size: number; seen: number }> => {
+    const { rows } = await sql.query<{ size: number; seen: number }>(
+      `SELECT (SELECT sum(pg_relation_size(inhrelid))::int FROM pg_inherits WHERE inhparent = 'deliveries'::regclass) AS size,
+        (SELECT count(*)::int FROM deliveries WHERE event_id = $1) AS seen`,
+      [id],
+    );
+    return rows[0] as (typeof rows)[0];
+  };
+  const before = await stored();
+  const times = { now, keysAfter: now, signedKeysAfter: now, expiresAt: now };
+  const inserting = insertEvents(sql, [{ ...event, keys: [], deliveries }], times, { pauseMs: 500 });
+  const asleep = "SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'PgSleep'";
+  await eventually(async () => (await sql.query(asleep)).rowCount === 1, "the pause");
+  const meanwhile = await stored();
+  expect((await inserting).inserted).toEqual(new Set([id]));
+  expect(meanwhile).toEqual({ seen: 0, size: expect.any(Number) as number });
+  expect(meanwhile.size).toBeGreaterThan(before.size);
+  expect((await stored()).seen).toBe(250);
+});

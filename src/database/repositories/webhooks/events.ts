@@ -105,6 +105,8 @@ function ownOf(events: readonly NewEvent[]): readonly (true | null)[] {
   return events.some(({ own }) => own === true) ? events.map(({ own }) => (own === true ? true : null)) : [];
 }
 
+const ROWS_PER_PAUSE = 100;
+
 export const EVENTS_ROUTE = "POST /v1/events";
 
 /** Returns the keys of the events, and the instants before which earlier uses are forgotten. */
@@ -135,8 +137,7 @@ function countedStatement(now: Date): Statement {
 function insertStatement(
   events: readonly NewEvent[],
   { now, keysAfter, signedKeysAfter, expiresAt }: InsertTimes,
-  expected: readonly Expected[],
-  handed?: HandedDeliveries,
+  { expected = [], handed, pauseMs = 0 }: InsertOptions,
 ): Statement {
   const deliveries = events.flatMap((event) => event.deliveries.map((delivery) => ({ event, delivery })));
   const { contents, starts, lengths } = placesOf(events);
@@ -187,13 +188,14 @@ function insertStatement(
   ), ${hand.current}outbox AS (
     INSERT INTO deliveries (day, id, tenant_id, event_id, event_type, endpoint_id, state, reason, dead_lettered_at, expires_at, created_at${hand.columns})
     SELECT a.day, d.id, a.tenant_id, a.id, a.type, d.endpoint_id, d.state,
-      CASE WHEN d.state = 'DEAD_LETTERED' THEN 'endpoint_disabled' END,
+      CASE WHEN d.state = 'DEAD_LETTERED' THEN 'endpoint_disabled'
+        WHEN d.n % ${raw(String(ROWS_PER_PAUSE))} = 0 AND pg_sleep(${pauseMs / 1_000}::float8) IS NULL THEN '' END,
       CASE WHEN d.state = 'DEAD_LETTERED' THEN ${now}::timestamptz END,
       CASE WHEN d.state = 'DEAD_LETTERED' THEN ${expiresAt}::timestamptz END, ${now}${hand.values}
     FROM unnest(
       ${ids}::text[], ${deliveries.map(({ event }) => event.id)}::text[],
       ${deliveries.map(({ delivery }) => delivery.endpointId)}::text[],
-      ${deliveries.map(({ delivery }) => delivery.state)}::text[]${hand.given}) AS d(id, event_id, endpoint_id, state${hand.name})
+      ${deliveries.map(({ delivery }) => delivery.state)}::text[]${hand.given}) WITH ORDINALITY AS d(id, event_id, endpoint_id, state${hand.name}, n)
     JOIN accepted a ON a.id = d.event_id
     RETURNING state, tenant_id, endpoint_id, event_type, day, id, carrier
   ), counted AS (
@@ -208,6 +210,8 @@ export interface InsertOptions {
   readonly expected?: readonly Expected[];
   /** Deliveries to claim at once. */
   readonly handed?: HandedDeliveries | undefined;
+  /** How long to pause after every {@link ROWS_PER_PAUSE} deliveries, so that others get the cores; none by default. */
+  readonly pauseMs?: number;
 }
 
 export interface InsertResult {
@@ -229,15 +233,15 @@ export async function insertEvents(
   db: Queryable,
   events: readonly NewEvent[],
   times: InsertTimes,
-  { expected = [], handed }: InsertOptions = {},
+  options: InsertOptions = {},
 ): Promise<InsertResult> {
   const { rows } = await db.query<
     Record<"inserted" | "outdated" | "handed", string[] | null | undefined> & {
       readonly versions: Readonly<Record<string, string>> | null;
     }
   >({
-    name: handed === undefined ? "insert-events" : "insert-events-handed",
-    ...insertStatement(events, times, expected, handed),
+    name: options.handed === undefined ? "insert-events" : "insert-events-handed",
+    ...insertStatement(events, times, options),
   });
   const [row] = rows;
   return {

@@ -81,17 +81,25 @@ describe("the waiting room", () => {
     more: Partial<Pick<FairBatcherOptions<string, string>, "rows" | "owner" | "preparation">> = {},
   ): {
     readonly add: (...items: readonly string[]) => Promise<string[]>;
-    readonly flushes: { readonly items: readonly string[]; readonly end: () => void }[];
+    readonly flushes: {
+      readonly items: readonly string[];
+      readonly gently: boolean;
+      readonly end: () => void;
+    }[];
   } {
-    const flushes: { readonly items: readonly string[]; readonly end: () => void }[] = [];
+    const flushes: {
+      readonly items: readonly string[];
+      readonly gently: boolean;
+      readonly end: () => void;
+    }[] = [];
     const batcher = createFairBatcher<string, string>({
       maxItems: 4,
       maxInFlight,
       owner: { ...BY_FIRST_LETTER, many: 3 },
       ...more,
       timers: time,
-      flush: async (items) =>
-        await new Promise((resolve) => flushes.push({ items, end: () => resolve(items) })),
+      flush: async (items, gently) =>
+        await new Promise((resolve) => flushes.push({ items, gently, end: () => resolve(items) })),
     });
     const add = async (...items: readonly string[]): Promise<string[]> =>
       await Promise.all(items.map(async (item) => await batcher.add(item)));
@@ -141,6 +149,26 @@ describe("the waiting room", () => {
     await time.advance(1_000);
     expect(await ended()).toEqual([["a6", "a7"]]);
     expect((await ended()).flat()).toEqual(["a8", "a9", "a10", "a11"]);
+  });
+
+  test("an owner's many items are flushed gently beside others, and nothing else is", async () => {
+    const { add, flushes } = shared(1);
+    void add("b0", ...MANY);
+    for (let index = 0; index < 3; index += 1) {
+      await nextTurn();
+      flushes[index]?.end();
+    }
+    await nextTurn();
+    await time.advance(1_050);
+    expect(flushes.map(({ items, gently }) => [items.length, gently])).toEqual([
+      [2, true],
+      [1, false],
+      [2, true],
+      [2, true],
+    ]);
+    flushes[3]?.end();
+    await nextTurn();
+    expect(flushes[4]).toMatchObject({ gently: false });
   });
 
   test("a rest ends by itself, and is short however long a flush took", async () => {
