@@ -5,6 +5,7 @@ import { DELIVERIES } from "./deliveries.ts";
 import { DISPATCH } from "./dispatch.ts";
 import { GROWTH } from "./growth.ts";
 import type { Mutant } from "./mutant.ts";
+import { NEIGHBOURS } from "./neighbours.ts";
 import { NUMBERS } from "./numbers.ts";
 import { OUTCOMES } from "./outcomes.ts";
 import { OUTSIDERS } from "./outsiders.ts";
@@ -25,6 +26,7 @@ export const MUTANTS: readonly Mutant[] = [
   ...RECEIVERS,
   ...RECORDS,
   ...GROWTH,
+  ...NEIGHBOURS,
   ...SENT,
   ...OUTCOMES,
   ...CLONE,

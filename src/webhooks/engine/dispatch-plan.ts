@@ -8,11 +8,11 @@
  * | not known to live, or nothing searched yet | outbox | as below | | others would hand the claims back, or older ones wait |
  * | the clock is wrong | outbox | wait | nothing | its instants would be wrong (decision 25) |
  * | one delivery per workflow | outbox | as below | | lists are off (decision 4) |
- * | something is known to wait | outbox | as below | | no delivery overtakes older ones of its tenant |
+ * | something is known to wait, not only of busy tenants | outbox | as below | | no delivery overtakes older ones of its tenant |
  * | first attempts or lists are at their limit | outbox | beside, or wait | others than busy tenants, if they wait | decision 28 |
  * | the event loop rests for others | outbox | beside, or wait | the same | decision 28 |
  * | none of these | hand over | as below | what is offered | no claim reads it back |
- * | a claim beside others has just ended, and nothing is named | | wait | nothing | for three times as long as that took, the cores are for others (decision 28) |
+ * | claims rest for others than busy tenants | | beside, or wait | these, if they wait | until the event loop was idle for long enough (decision 28) |
  * | few wait, and notifications named all of them | | named | these, by id | it costs less than a search |
  * | a full list waits, or something waits and there is a token, or it is time to poll | | latest | the oldest of each tenant, of two days | notifications are only hints |
  * | other days are known to have some | | other day | the same, of one day | a claim of the latest days would be slower if it read these |
@@ -43,10 +43,8 @@ export const COMMIT_MS = 2_000;
 const FULL_MS = 5;
 /** Room for other tenants beyond the limit, as a share of it. */
 const BESIDE_SHARE = 1 / 4;
-/** Size of a claim beside other tenants. A full list takes 30 ms to send, in which nothing else is sent. */
-export const SMALL_CLAIM = 16;
-/** Size of a claim for what notifications named, while claims rest. In turns of the tenants, a busy one gets the rest of it. */
-export const NAMED_CLAIM = 4;
+/** Size of a claim beside other tenants. Two milliseconds of the event loop send one delivery, and nothing else meanwhile. */
+export const SMALL_CLAIM = 4;
 /** A full list is filled by at most this many claims. */
 const CLAIMS_PER_LIST = 4;
 
@@ -67,6 +65,8 @@ export interface OutboxView {
    * claims need not read it again. Infinitely long ago after news of older ones.
    */
   readonly clearedAtMs: number;
+  /** The same of claims beside busy tenants. */
+  readonly besideClearedAtMs: number;
   /** When to claim though nothing is known to wait. */
   readonly pollAtMs: number;
   /** The tenant after which the next claim of a mode continues; empty if it begins. */
@@ -76,8 +76,6 @@ export interface OutboxView {
   readonly otherDayAfterTenant: string;
   readonly besideAfterTenant: string;
   readonly lookAtMs: number;
-  /** Until when claims rest beside others after the last search. */
-  readonly restedAtMs: number;
   /** Whether the latest days had the last turn. */
   readonly otherDaysTurn: boolean;
   /** Whether deliveries of others than busy tenants may wait. */
@@ -103,12 +101,14 @@ export interface DispatchState extends OutboxView {
   readonly listsAreFull: boolean;
   /** How many members the open list can still take. */
   readonly places: number;
-  /** Tenants with very many first attempts in progress. */
+  /** Tenants with very many first attempts in progress, or very many that wait. */
   readonly busyTenants: readonly string[];
   /** Whether claims are small, because more of others are expected. */
   readonly besideOthers: boolean;
   /** Whether busy tenants leave the event loop to others. */
   readonly rests: boolean;
+  /** How long claims that busy tenants take part in still rest for others, in milliseconds. */
+  readonly restMs: number;
 }
 
 /** A claim of the deliveries that notifications named. */
@@ -167,7 +167,7 @@ const OBSTACLES: readonly Obstacle[] = [
   },
   { reason: "clock", holds: ({ clockIsRight }) => !clockIsRight, meanwhile: () => pause(POLL_MS) },
   { reason: "unbatched", holds: ({ batchMax }) => batchMax === 1 },
-  { reason: "backlog", holds: ({ waiting, otherDays }) => waiting > 0 || otherDays.length > 0 },
+  { reason: "backlog", holds: hasBacklog },
   {
     reason: "limit",
     holds: ({ underWay, underWayMax, listsAreFull }, count) => underWay + count > underWayMax || listsAreFull,
@@ -175,6 +175,11 @@ const OBSTACLES: readonly Obstacle[] = [
   },
   { reason: "rest", holds: ({ rests }) => rests, meanwhile: planBeside },
 ];
+
+/** Whether deliveries of others than busy tenants may wait. Those of busy ones are not handed over anyway. */
+function hasBacklog({ waiting, otherDays, busyTenants, othersWait }: DispatchState): boolean {
+  return otherDays.length > 0 || (waiting > 0 && (busyTenants.length === 0 || othersWait));
+}
 
 /** Returns whether deliveries that are about to be inserted are handed over. */
 export function planOffer(state: DispatchState, count: number): OfferAction {
@@ -190,7 +195,7 @@ export function plan(state: DispatchState): Action {
   }
   const restMs = untilRested(state);
   if (restMs > 0) {
-    return { mode: "wait", ms: restMs, soundly: false };
+    return planRest(state, restMs);
   }
   const firstMs = untilFirst(state);
   const otherMs = untilOther(state);
@@ -211,25 +216,38 @@ function pause(ms: number): Wait {
 
 /** Others than busy tenants get a part of the limit, or what the event loop has left. */
 function planBeside(state: DispatchState): Action {
-  const { underWay, underWayMax, listsAreFull, busyTenants, othersWait, tokenMs } = state;
+  const { underWay, underWayMax, listsAreFull, busyTenants, othersWait, namedTokenMs } = state;
   const hasRoom = underWay < underWayMax * (1 + BESIDE_SHARE) && !listsAreFull;
-  if (!othersWait || !hasRoom || busyTenants.length === 0 || tokenMs > 0) {
-    return pause(FULL_MS);
-  }
+  return !othersWait || !hasRoom || busyTenants.length === 0 || namedTokenMs > 0
+    ? pause(FULL_MS)
+    : besideBusy(state);
+}
+
+/** While claims rest, others than busy tenants do not wait. */
+function planRest(state: DispatchState, restMs: number): Action {
+  const { busyTenants, othersWait, namedTokenMs } = state;
+  const others = othersWait && busyTenants.length > 0;
+  return others && namedTokenMs === 0
+    ? besideBusy(state)
+    : { mode: "wait", ms: others ? Math.min(restMs, namedTokenMs) : restMs, soundly: false };
+}
+
+function besideBusy(state: DispatchState): ListClaim {
+  const { besideClearedAtMs, busyTenants, nowMs } = state;
   return {
     mode: "beside",
     atLeast: 1,
     limit: claimSize(state, 0),
     afterTenant: state.besideAfterTenant,
     exceptTenants: busyTenants,
-    madeWithinMs: Number.POSITIVE_INFINITY,
+    madeWithinMs: nowMs - besideClearedAtMs + COMMIT_MS,
     spends: true,
   };
 }
 
-/** Returns how long claims rest beside others. Those of a few new deliveries, which notifications name, do not. */
-function untilRested({ besideOthers, named, restedAtMs, nowMs }: DispatchState): number {
-  return besideOthers && named.length === 0 ? Math.max(0, restedAtMs - nowMs) : 0;
+/** Returns how long claims rest. Those of a few new deliveries do not, while it is not known which tenants are busy. */
+function untilRested({ busyTenants, named, restMs }: DispatchState): number {
+  return busyTenants.length > 0 || named.length === 0 ? restMs : 0;
 }
 
 /** Whether the named deliveries are all that is known to wait, and can be claimed by id. */
@@ -291,12 +309,8 @@ function planOther(state: DispatchState): Action {
 }
 
 /** Returns how many to claim if so many wait. An open list with few places is closed if more wait. */
-function claimSize(
-  { places, batchMax, besideOthers, restedAtMs, nowMs }: DispatchState,
-  waiting: number,
-): number {
+function claimSize({ places, batchMax, besideOthers }: DispatchState, waiting: number): number {
   const stays = waiting <= places || places * CLAIMS_PER_LIST >= batchMax;
   const room = stays ? places : batchMax;
-  const small = restedAtMs > nowMs ? NAMED_CLAIM : SMALL_CLAIM;
-  return besideOthers ? Math.min(small, room) : room;
+  return besideOthers ? Math.min(SMALL_CLAIM, room) : room;
 }

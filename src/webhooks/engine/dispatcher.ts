@@ -4,6 +4,7 @@
  * deliveries that wait for a token go together. After a crash between claim and start, a sweep starts the claim again,
  * with the same carrier, members and epoch.
  */
+import type { EventLoopUtilityFunction } from "node:perf_hooks";
 import type { Logger } from "pino";
 import type { Pool } from "#database/pool.ts";
 import type { LiveWorkers } from "#database/repositories/health.ts";
@@ -70,6 +71,8 @@ export interface DispatcherOptions {
   readonly attempts: AttemptService;
   /** Claims stop at this number of first attempts in progress. Deliveries then wait in the outbox. */
   readonly underWayMax: number;
+  /** By default, that of this process. */
+  readonly loopUtilization?: EventLoopUtilityFunction;
 }
 
 function isDelivery(id: string): boolean {
@@ -102,7 +105,7 @@ export class Dispatcher implements HandOver {
     this.#sleeper = new Sleeper(timers);
     this.#outbox = new KnownOutbox(options.batchMax, timers.monotonic());
     this.#starts = new Starts(timers, options.log);
-    this.#busy = new BusyTenants({ underWayMax: options.underWayMax, monotonic: timers.monotonic });
+    this.#busy = new BusyTenants({ ...options, monotonic: timers.monotonic });
     this.#lists = new FirstLists({ ...options, starts: this.#starts, busy: this.#busy });
     this.#lanes = new ListLanes({ ...options, starts: this.#starts });
     this.#targets = new Targets(options.pool, timers);
@@ -140,12 +143,14 @@ export class Dispatcher implements HandOver {
     if (Number(turn) % this.#workers.live === this.#workers.rank) {
       if (this.#busy.note(ids.filter((id) => !isDelivery(id)))) {
         this.#outbox.noteOthers();
+        this.#sleeper.wake();
       }
       this.#outbox.name(Number(count), ids.filter(isDelivery), this.#options.timers.monotonic());
       this.hint(Math.max(1, Number(count)));
     } else {
       this.#later ??= this.#options.timers.after(OTHERS_MS, () => {
         this.#later = undefined;
+        this.#outbox.noteOthers();
         this.hint(1);
       });
     }
@@ -178,6 +183,7 @@ export class Dispatcher implements HandOver {
   /** Reports a delivery that this process has queued once more. */
   requeued(): void {
     this.#outbox.noteOlder();
+    this.#outbox.noteOthers();
     this.hint(1);
   }
 
@@ -238,6 +244,7 @@ export class Dispatcher implements HandOver {
       busyTenants: this.#busy.ids,
       besideOthers: this.#busy.isBesideOthers,
       rests: this.#busy.rests(),
+      restMs: this.#busy.restMs(),
     };
   }
 
@@ -259,6 +266,9 @@ export class Dispatcher implements HandOver {
       return;
     }
     const ended = this.#outbox.begin(claim, this.#options.timers.monotonic());
+    if (claim.mode !== "beside") {
+      this.#busy.claiming();
+    }
     const { claimed, more, nextTenant } = await this.#lists.claim(
       claim.limit,
       async (list) => await this.#query(claim, list),
@@ -266,7 +276,9 @@ export class Dispatcher implements HandOver {
     if (claimed.length > 0) {
       this.#lanes.noteFirstAttempts();
     }
-    ended({ claimed: claimed.length, more, nextTenant }, this.#options.timers.monotonic());
+    const isWhole = claim.mode === "latest" && claim.afterTenant === "" && nextTenant === "";
+    const crowd = isWhole && this.#busy.claimed(claimed, more || claimed.length === claim.limit);
+    ended({ claimed: claimed.length, more, nextTenant, crowd }, this.#options.timers.monotonic());
   }
 
   /** Returns whether an endpoint is no longer slow since the last claim, so that its deliveries may be claimed. */

@@ -8,10 +8,6 @@ export const CLAIM_BURST = 10;
 export const NAMED_CLAIMS = 4;
 /** If more wait at once, they are claimed together, and so are those of the next second. That costs less. */
 const NAMED_MAX = 4;
-/** Claims rest for so many times as long as one took: while it takes long, others wait for the same cores. */
-const REST_TIMES = 3;
-/** A rest ends by itself, however long a claim took. */
-const REST_MAX_MS = 500;
 /** How soon to look for deliveries of other days after a notification of none of the latest. */
 export const LOOK_SOON_MS = 100;
 
@@ -22,6 +18,8 @@ export interface ClaimResult {
   readonly more: boolean;
   /** The tenant after which the next claim continues; empty if it begins again. */
   readonly nextTenant: string;
+  /** Whether tenants turned out to be busy because many of their deliveries wait. */
+  readonly crowd: boolean;
 }
 
 /** Claims of one mode, until they have covered all tenants. */
@@ -51,12 +49,12 @@ export class KnownOutbox {
   #searchedAtMs = Number.NEGATIVE_INFINITY;
   #searchedAllAtMs = Number.NEGATIVE_INFINITY;
   #clearedAtMs = Number.NEGATIVE_INFINITY;
+  #besideClearedAtMs = Number.NEGATIVE_INFINITY;
   #pollAtMs = Number.NEGATIVE_INFINITY;
   /** The rounds under way. */
   readonly #rounds = new Map<ListClaim["mode"], Round | undefined>();
   #otherDays: readonly string[] = [];
   #lookAtMs = Number.NEGATIVE_INFINITY;
-  #restedAtMs = Number.NEGATIVE_INFINITY;
   #otherDaysTurn = false;
   /** How often older deliveries were noted. */
   #olderNoted = 0;
@@ -82,13 +80,13 @@ export class KnownOutbox {
       searchedAtMs: this.#searchedAtMs,
       searchesAll: beginsWhole || isWhole,
       clearedAtMs: this.#clearedAtMs,
+      besideClearedAtMs: this.#besideClearedAtMs,
       pollAtMs: this.#pollAtMs,
       afterTenant: beginsWhole ? "" : afterTenant("latest"),
       besideAfterTenant: afterTenant("beside"),
       otherDays: this.#otherDays,
       otherDayAfterTenant: afterTenant("other day"),
       lookAtMs: this.#lookAtMs,
-      restedAtMs: this.#restedAtMs,
       otherDaysTurn: this.#otherDaysTurn,
       othersWait: this.#othersNoted > this.#othersSettled,
       tokenMs: this.#claims.waitMs(perSecond, CLAIM_BURST, nowMs),
@@ -118,6 +116,7 @@ export class KnownOutbox {
   noteOlder(): void {
     this.#olderNoted += 1;
     this.#clearedAtMs = Number.NEGATIVE_INFINITY;
+    this.#besideClearedAtMs = Number.NEGATIVE_INFINITY;
   }
 
   /** Notes that deliveries of others than busy tenants wait. */
@@ -143,15 +142,14 @@ export class KnownOutbox {
     }
     const round = this.#roundOf(claim, nowMs);
     if (claim.mode === "other day") {
-      return (result, endedMs) => {
-        this.#rest(endedMs - nowMs, endedMs);
+      return (result) => {
         this.#otherDays = leavesSome(claim, result, round) ? this.#otherDays : this.#otherDays.slice(1);
         this.#rounds.set(claim.mode, goesOn(claim, result, round));
         this.#otherDaysTurn = false;
       };
     }
     this.#named = [];
-    this.#claims.charge(claim.spends ? 1 : 0);
+    (claim.mode === "beside" ? this.#namedClaims : this.#claims).charge(claim.spends ? 1 : 0);
     const [known, told] = [this.#waiting, this.#told];
     return (result, endedMs) => {
       const { claimed } = result;
@@ -159,18 +157,16 @@ export class KnownOutbox {
       this.#othersSettled = left === 0 ? round.othersNoted : this.#othersSettled;
       this.#rounds.set(claim.mode, goesOn(claim, result, round));
       if (claim.mode === "beside") {
-        // Those of busy tenants may wait, and none may overtake them.
-        this.#waiting = Math.max(1, this.#waiting - claimed);
+        this.#endBeside(claimed, left, round);
         return;
       }
-      this.#rest(endedMs - nowMs, endedMs);
+      if (result.crowd) {
+        // Nothing told the others apart until now.
+        this.noteOthers();
+      }
       this.#searchedAtMs = nowMs;
       this.#searchedAllAtMs = round.whole ? round.beganAtMs : this.#searchedAllAtMs;
-      if (left > 0 && round.whole) {
-        this.#clearedAtMs = Number.NEGATIVE_INFINITY;
-      } else if (left === 0 && round.olderNoted === this.#olderNoted) {
-        this.#clearedAtMs = round.beganAtMs;
-      }
+      this.#noteCleared(left, round);
       this.#endFirst(known - left, endedMs);
       if (claim.spends && (claimed === 0 || claimed === claim.limit)) {
         this.#claims.charge(-1);
@@ -208,9 +204,20 @@ export class KnownOutbox {
     return afterTenant === "" ? begun : (this.#rounds.get(mode) ?? begun);
   }
 
-  /** A rest under way stays, however short a claim of few in it was. */
-  #rest(tookMs: number, endedMs: number): void {
-    this.#restedAtMs = Math.max(this.#restedAtMs, endedMs + Math.min(REST_MAX_MS, REST_TIMES * tookMs));
+  #endBeside(claimed: number, left: number, round: Round): void {
+    if (left === 0 && round.olderNoted === this.#olderNoted) {
+      this.#besideClearedAtMs = round.beganAtMs;
+    }
+    // Those of busy tenants may wait, and none may overtake them.
+    this.#waiting = Math.max(1, this.#waiting - claimed);
+  }
+
+  #noteCleared(left: number, round: Round): void {
+    if (left > 0 && round.whole) {
+      this.#clearedAtMs = Number.NEGATIVE_INFINITY;
+    } else if (left === 0 && round.olderNoted === this.#olderNoted) {
+      this.#clearedAtMs = round.beganAtMs;
+    }
   }
 
   #endFirst(gone: number, endedMs: number): void {

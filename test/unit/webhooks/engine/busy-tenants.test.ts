@@ -2,13 +2,17 @@ import { beforeEach, expect, test } from "vitest";
 import { BusyTenants } from "#webhooks/engine/busy-tenants.ts";
 
 const clock = { ms: 0 };
-const loop = { utilization: 0 };
+const loop = { utilization: 0, active: 0, idle: 0 };
 
 function create(): BusyTenants {
   return new BusyTenants({
     underWayMax: 100,
     monotonic: () => clock.ms,
-    loopUtilization: () => ({ idle: 0, active: 0, utilization: loop.utilization }),
+    loopUtilization: (of = loop, since = { active: 0, idle: 0, utilization: 0 }) => ({
+      active: of.active - since.active,
+      idle: of.idle - since.idle,
+      utilization: loop.utilization,
+    }),
   });
 }
 
@@ -19,7 +23,7 @@ function begin(tenants: BusyTenants, tenantId: string, count: number): () => voi
 
 beforeEach(() => {
   clock.ms = 0;
-  loop.utilization = 0;
+  Object.assign(loop, { utilization: 0, active: 0, idle: 0 });
 });
 
 test("a tenant is busy while it has half of all first attempts", () => {
@@ -86,4 +90,62 @@ test("beside others, a busy tenant rests while the event loop is busy, for as lo
   expect(tenants.rests()).toBe(true);
   end();
   expect(tenants.rests()).toBe(false);
+});
+
+function members(counts: Readonly<Record<string, number>>): { readonly tenant_id: string }[] {
+  return Object.entries(counts).flatMap(([id, count]) =>
+    Array.from({ length: count }, () => ({ tenant_id: id })),
+  );
+}
+
+test("a tenant is busy while it takes more places than others in claims that leave some", () => {
+  const tenants = create();
+  expect(tenants.claimed(members({ ten_many: 60, ten_other: 4 }), true)).toBe(true);
+  expect(tenants.ids).toEqual(["ten_many"]);
+  // After a stall, the other one has as many for once.
+  expect(tenants.claimed(members({ ten_many: 8, ten_other: 8 }), true)).toBe(false);
+  expect(tenants.ids).toEqual(["ten_many"]);
+  expect(tenants.note(["ten_other"])).toBe(true);
+  expect(tenants.isBesideOthers).toBe(true);
+  expect(tenants.claimed(members({ ten_many: 3 }), false)).toBe(false);
+  expect(tenants.ids).toEqual([]);
+});
+
+test("tenants with as many waiting are busy together, and few of very many are not", () => {
+  const tenants = create();
+  tenants.claimed(members({ ten_a: 32, ten_b: 32 }), true);
+  expect(tenants.ids).toEqual(["ten_a", "ten_b"]);
+  tenants.claimed([], false);
+  tenants.claimed(members(Object.fromEntries(Array.from({ length: 64 }, (_, n) => [`ten_${n}`, 1]))), true);
+  expect(tenants.ids).toEqual([]);
+});
+
+test("earlier places count less, so a tenant of which few remain is no longer busy", () => {
+  const tenants = create();
+  tenants.claimed(members({ ten_first: 64 }), true);
+  for (let claim = 0; claim < 100; claim += 1) {
+    tenants.claimed(members({ ten_second: 64 }), true);
+  }
+  expect(tenants.ids).toEqual(["ten_second"]);
+});
+
+test("beside others, claims rest until the event loop was idle for 1.5 times as long as it was busy, at most 0.1 s", () => {
+  const tenants = create();
+  tenants.claimed(members({ ten_many: 64 }), true);
+  tenants.claiming();
+  loop.active = 10;
+  expect(tenants.restMs()).toBe(0);
+  tenants.note(["ten_other"]);
+  expect(tenants.restMs()).toBe(15);
+  loop.idle = 9;
+  expect(tenants.restMs()).toBe(6);
+  Object.assign(loop, { active: 60, idle: 10 });
+  clock.ms = 70;
+  expect(tenants.restMs()).toBe(30);
+  clock.ms = 100;
+  expect(tenants.restMs()).toBe(0);
+  tenants.claiming();
+  expect(tenants.restMs()).toBe(0);
+  loop.active += 4;
+  expect(tenants.restMs()).toBe(6);
 });

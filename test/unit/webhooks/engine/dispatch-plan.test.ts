@@ -6,7 +6,6 @@ import {
   COMMIT_MS,
   type DispatchState,
   MANY_MS,
-  NAMED_CLAIM,
   plan,
   planOffer,
   SEARCH_MS,
@@ -190,19 +189,20 @@ const IDLE: DispatchState = {
   busyTenants: [],
   besideOthers: false,
   rests: false,
+  restMs: 0,
   waiting: 0,
   named: [],
   manyAtMs: Number.NEGATIVE_INFINITY,
   searchedAtMs: 99_900,
   searchesAll: false,
   clearedAtMs: 99_900,
+  besideClearedAtMs: Number.NEGATIVE_INFINITY,
   pollAtMs: 100_900,
   afterTenant: "",
   otherDays: [],
   otherDayAfterTenant: "",
   besideAfterTenant: "",
   lookAtMs: 100_800,
-  restedAtMs: Number.NEGATIVE_INFINITY,
   otherDaysTurn: false,
   othersWait: false,
   tokenMs: 0,
@@ -212,6 +212,12 @@ const IDLE: DispatchState = {
 describe("an offer waits in the outbox", () => {
   test("never while there is no reason", () => {
     expect(planOffer(IDLE, 256)).toEqual({ mode: "hand over" });
+  });
+
+  test("not if only deliveries of busy tenants wait", () => {
+    const state = { ...IDLE, waiting: 9, busyTenants: ["ten_busy"] };
+    expect(planOffer(state, 2)).toEqual({ mode: "hand over" });
+    expect(planOffer({ ...state, othersWait: true }, 2)).toEqual({ mode: "outbox", reason: "backlog" });
   });
 
   test.each<[string, Partial<DispatchState>]>([
@@ -234,6 +240,7 @@ describe("the loop's mode", () => {
   const ids = [1, 2].map((ms) => newId("delivery", ms, randomBytes));
   const named = { waiting: 2, named: ids };
   const busy = { busyTenants: ["ten_busy"], underWay: 256, othersWait: true, waiting: 9 };
+  const crowd = { busyTenants: ["ten_busy"], besideOthers: true, othersWait: true, waiting: 99 };
 
   test.each<[string, Partial<DispatchState>, object]>([
     ["end", { stopped: true, waiting: 9 }, {}],
@@ -242,7 +249,7 @@ describe("the loop's mode", () => {
     ["beside", { ...busy, underWay: 0, rests: true, besideOthers: true }, { limit: SMALL_CLAIM }],
     ["wait", { ...busy, underWay: 320 }, { soundly: true, ms: 5 }],
     ["wait", { ...busy, othersWait: false }, { soundly: true }],
-    ["wait", { ...busy, tokenMs: 1 }, { soundly: true }],
+    ["wait", { ...busy, namedTokenMs: 1 }, { soundly: true }],
     ["wait", { ...busy, listsAreFull: true }, { soundly: true }],
     ["wait", { ...busy, busyTenants: [] }, { soundly: true }],
     ["named", named, { ids }],
@@ -269,16 +276,16 @@ describe("the loop's mode", () => {
     ["other day", { waiting: 1, otherDays: ["2026-01-01"], otherDaysTurn: true }, { day: "2026-01-01" }],
     ["latest", { waiting: 1, otherDays: ["2026-01-01"] }, {}],
     ["other day", { waiting: 1, tokenMs: 9, otherDays: ["2026-01-01"] }, { limit: 64 }],
-    ["wait", { waiting: 99, besideOthers: true, restedAtMs: IDLE.nowMs + 7 }, { ms: 7, soundly: false }],
-    ["wait", { otherDays: ["2026-01-01"], besideOthers: true, restedAtMs: IDLE.nowMs + 7 }, { ms: 7 }],
-    ["latest", { waiting: 99, restedAtMs: IDLE.nowMs + 7 }, { limit: 64 }],
-    ["latest", { waiting: 99, besideOthers: true, restedAtMs: IDLE.nowMs }, { limit: SMALL_CLAIM }],
-    ["named", { ...named, besideOthers: true, restedAtMs: IDLE.nowMs + 7 }, { ids }],
-    [
-      "latest",
-      { ...named, waiting: 99, besideOthers: true, restedAtMs: IDLE.nowMs + 7 },
-      { limit: NAMED_CLAIM },
-    ],
+    ["wait", { waiting: 99, restMs: 7 }, { ms: 7, soundly: false }],
+    ["wait", { otherDays: ["2026-01-01"], restMs: 7 }, { ms: 7 }],
+    ["latest", { waiting: 99, besideOthers: true }, { limit: SMALL_CLAIM }],
+    ["named", { ...named, restMs: 7 }, { ids }],
+    ["latest", { ...named, waiting: 99, besideOthers: true, restMs: 7 }, { limit: SMALL_CLAIM }],
+    ["beside", { ...crowd, restMs: 7 }, { exceptTenants: ["ten_busy"], limit: SMALL_CLAIM }],
+    ["beside", { ...crowd, restMs: 7, besideClearedAtMs: 99_900 }, { madeWithinMs: 100 + COMMIT_MS }],
+    ["wait", { ...crowd, restMs: 7, namedTokenMs: 4 }, { ms: 4, soundly: false }],
+    ["wait", { ...crowd, restMs: 7, othersWait: false, named: ids }, { ms: 7, soundly: false }],
+    ["latest", crowd, { limit: SMALL_CLAIM, exceptTenants: [] }],
     ["look", { lookAtMs: IDLE.nowMs }, {}],
   ])("is %s at %o", (mode, state, action) => {
     expect(plan({ ...IDLE, ...state })).toMatchObject({ mode, ...action });

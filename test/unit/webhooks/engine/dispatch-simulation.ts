@@ -3,7 +3,7 @@
  * models. It checks what is promised at every claim and every offer.
  */
 import assert from "node:assert/strict";
-import { BusyTenants } from "#webhooks/engine/busy-tenants.ts";
+import { BusyTenants, REST_MAX_MS } from "#webhooks/engine/busy-tenants.ts";
 import {
   type DispatchState,
   plan,
@@ -14,28 +14,31 @@ import {
 } from "#webhooks/engine/dispatch-plan.ts";
 import { CLAIM_BURST, KnownOutbox, LOOK_SOON_MS, NAMED_CLAIMS } from "#webhooks/engine/known-outbox.ts";
 import { seededBytes } from "#test/support/seeded-random.ts";
-import { beginWait, expectWithin, find, type Published, type Waiting, waitingOf } from "./outbox-model.ts";
+import {
+  beginWait,
+  expectWithin,
+  find,
+  isCrowd,
+  type Published,
+  type Waiting,
+  waitingOf,
+} from "./outbox-model.ts";
+import {
+  type Activity,
+  Agenda,
+  loopOf,
+  Places,
+  roundsOf,
+  type SimulationOptions,
+  spend,
+  type Spent,
+} from "./simulated-worker.ts";
 
 const CLAIM_MS = 10;
 const OTHERS_MS = 250;
 /** The slow lane takes a delivery after this time, and that of silent endpoints within the longer one. */
 const SLOW_LANE_MS = 300;
 const SILENT_LANE_MS = 10_000;
-
-export interface SimulationOptions {
-  readonly random: () => number;
-  readonly batchMax: number;
-  readonly underWayMax: number;
-  readonly perSecond: number;
-}
-
-interface Planned {
-  readonly atMs: number;
-  readonly run: () => void;
-}
-
-/** What the loop is at. */
-type Activity = "light" | "sound" | "beside" | "claims" | "fails" | "ended";
 
 export class Simulation {
   nowMs = 0;
@@ -56,44 +59,44 @@ export class Simulation {
   statements = 0;
   handedOver = 0;
   /** Claims that the buckets must have allowed. */
-  readonly spent = { latest: 0, named: 0 };
+  readonly spent: Spent = { latest: 0, named: 0 };
   readonly outbox = new Map<string, Waiting>();
   readonly held = new Set<string>();
   activity: Activity = "claims";
   readonly #options: SimulationOptions;
   readonly #known: KnownOutbox;
   readonly #busy: BusyTenants;
-  /** In the order of their times. */
-  readonly #agenda: Planned[] = [];
+  readonly #agenda = new Agenda();
   #underWay = 0;
-  #openPlaces: number;
+  readonly #places: Places;
   #mostWaiting = 0;
   #searched = false;
   #called = false;
   #wakes = 0;
   #otherHint = false;
   #recovered = false;
+  #hasRested = false;
 
   readonly #randomBytes: (size: number) => Buffer;
 
   constructor(options: SimulationOptions) {
     this.#options = options;
     this.#randomBytes = seededBytes(options.random);
-    this.#openPlaces = options.batchMax;
+    this.#places = new Places(options.batchMax);
     this.#known = new KnownOutbox(options.batchMax, 0);
     this.#busy = new BusyTenants({
-      underWayMax: options.underWayMax,
+      ...options,
       monotonic: () => this.nowMs,
-      loopUtilization: () => ({ idle: 0, active: 0, utilization: this.load }),
+      loopUtilization: loopOf(this),
     });
-    this.#at(0, () => this.#loop());
+    this.#agenda.at(0, () => this.#loop());
   }
 
   /** Lets time pass. */
   advance(ms: number): void {
     const end = this.nowMs + ms;
     for (;;) {
-      const next = this.#agenda[0];
+      const next = this.#agenda.next;
       this.#pass(Math.min(next?.atMs ?? end, end));
       if (next === undefined || next.atMs > end) {
         return;
@@ -115,12 +118,14 @@ export class Simulation {
       this.outbox.set(each.id, each);
       if (slow) {
         const waits = this.#below(2) === 0 ? SLOW_LANE_MS : this.#below(SILENT_LANE_MS);
-        this.#at(this.nowMs + waits, () => void (each.slow && this.outbox.delete(each.id)));
+        this.#agenda.at(this.nowMs + waits, () => void (each.slow && this.outbox.delete(each.id)));
       }
     }
     this.#mostWaiting = Math.max(this.#mostWaiting, this.outbox.size);
     if (told !== "nobody") {
-      this.#at(this.nowMs + this.#below(5), () => this.#notified(added, { me: told === "me", named, old }));
+      this.#agenda.at(this.nowMs + this.#below(5), () =>
+        this.#notified(added, { me: told === "me", named, old }),
+      );
     }
   }
 
@@ -148,8 +153,13 @@ export class Simulation {
       "handed over past a limit",
     );
     assert.ok(!this.#busy.rests(), "handed over while the event loop rests for others");
-    const overtaken = [...this.outbox.values()].filter((each) => this.#mayClaim(each) && this.#isKnown(each));
-    assert.deepEqual(overtaken, [], "handed over past what waits");
+    const overtaken = [...this.outbox.values()].filter(
+      (each) =>
+        each.tenant === tenant &&
+        this.#mayClaim(each) &&
+        (this.#isLatest(each) ? each.toldMs !== undefined : each.looked),
+    );
+    assert.ok(overtaken.length === 0 || state.busyTenants.includes(tenant), "handed over past what waits");
     this.#busy.note([tenant]);
     if (state.busyTenants.includes(tenant)) {
       this.publish({ tenants: [tenant], count, told: "me" });
@@ -182,9 +192,7 @@ export class Simulation {
 
   /** Another worker claims some. */
   steal(count: number): void {
-    for (const id of [...this.outbox.keys()].slice(0, count)) {
-      this.outbox.delete(id);
-    }
+    [...this.outbox.keys()].slice(0, count).forEach((id) => this.outbox.delete(id));
   }
 
   /** Checks that nothing waits for too long. */
@@ -203,26 +211,20 @@ export class Simulation {
 
   /** How long a delivery may wait that this worker was told of, in milliseconds in which claims could be made. */
   get toldBoundMs(): number {
-    const { batchMax, perSecond } = this.#options;
-    const rounds = 4 + 3 * Math.ceil(this.#mostWaiting / Math.min(16, batchMax));
-    // A round is a claim of the latest and one of another day, each after the claim that was under way.
-    return rounds * (3 * CLAIM_MS + 1_000 / perSecond);
+    return this.#boundMs + (this.#hasRested ? roundsOf(this.#mostWaiting, this.#options) * REST_MAX_MS : 0);
   }
 
-  get #days(): readonly [number, number] {
-    return [this.today - 1, this.today];
+  /** The same if claims need not rest for it. */
+  get #boundMs(): number {
+    return roundsOf(this.#mostWaiting, this.#options) * (3 * CLAIM_MS + 1_000 / this.#options.perSecond);
   }
 
   #isLatest({ day }: Waiting): boolean {
-    return this.#days.includes(day);
+    return [this.today - 1, this.today].includes(day);
   }
 
   #mayClaim({ tenant, slow }: Waiting): boolean {
     return !slow && !this.held.has(tenant);
-  }
-
-  #isKnown(each: Waiting): boolean {
-    return this.#isLatest(each) ? each.toldMs !== undefined : each.looked;
   }
 
   #checkBound(each: Waiting): void {
@@ -237,7 +239,7 @@ export class Simulation {
       expectWithin(toldBoundMs, freeMs - each.toldMs, each);
     }
     if (isLatest && each.besideMs !== undefined) {
-      expectWithin(toldBoundMs, freeMs + this.besideMs - each.besideMs, each);
+      expectWithin(this.#boundMs, freeMs + this.besideMs - each.besideMs, each);
     }
   }
 
@@ -250,8 +252,9 @@ export class Simulation {
       this.#known.noteOlder();
     }
     if (!me) {
-      this.#at(this.nowMs + (this.#otherHint ? 0 : OTHERS_MS), () => {
+      this.#agenda.at(this.nowMs + (this.#otherHint ? 0 : OTHERS_MS), () => {
         this.#otherHint = false;
+        this.#known.noteOthers();
         this.#tell(added, 1);
       });
       this.#otherHint = true;
@@ -261,6 +264,7 @@ export class Simulation {
     const busy = new Set(this.#busy.ids);
     if (this.#busy.note(named && tenants.length <= 4 ? tenants : [])) {
       this.#known.noteOthers();
+      this.#wake();
       for (const each of added.filter(({ tenant }) => !busy.has(tenant))) {
         each.besideMs = this.freeMs + this.besideMs;
       }
@@ -271,15 +275,17 @@ export class Simulation {
   }
 
   #tell(added: readonly Waiting[], count: number): void {
-    for (const each of added) {
-      each.toldMs ??= this.freeMs;
-    }
+    added.forEach((each) => (each.toldMs ??= this.freeMs));
     if (this.#known.add(count)) {
-      if (this.activity === "light") {
-        this.#resume();
-      } else {
-        this.#called = true;
-      }
+      this.#wake();
+    }
+  }
+
+  #wake(): void {
+    if (this.activity === "light") {
+      this.#resume();
+    } else {
+      this.#called = true;
     }
   }
 
@@ -287,7 +293,7 @@ export class Simulation {
     this.#wakes += 1;
     this.#known.waited();
     this.activity = "claims";
-    this.#at(this.nowMs, () => this.#loop());
+    this.#agenda.at(this.nowMs, () => this.#loop());
   }
 
   #sleep(ms: number, soundly: boolean): void {
@@ -297,7 +303,7 @@ export class Simulation {
       return;
     }
     const wakes = this.#wakes;
-    this.#at(this.nowMs + ms, () => {
+    this.#agenda.at(this.nowMs + ms, () => {
       if (this.#wakes === wakes) {
         this.#resume();
       }
@@ -307,6 +313,7 @@ export class Simulation {
   #loop(): void {
     const state = this.#state();
     const action = plan(state);
+    this.#hasRested ||= state.restMs > 0;
     if (action.mode === "end") {
       assert.ok(this.stopped);
       this.activity = "ended";
@@ -335,9 +342,9 @@ export class Simulation {
     this.activity = fails !== "none" ? "fails" : action.mode === "beside" ? "beside" : "claims";
     const look = action.mode === "look";
     const ended = look ? this.#beginLook() : this.#beginClaim(action, state);
-    this.#at(this.nowMs + tookMs / 2, () => {
+    this.#agenda.at(this.nowMs + tookMs / 2, () => {
       const end = fails === "before" ? () => undefined : ended();
-      this.#at(this.nowMs + tookMs / 2, () => {
+      this.#agenda.at(this.nowMs + tookMs / 2, () => {
         if (fails === "none") {
           end();
           this.#loop();
@@ -365,13 +372,19 @@ export class Simulation {
   /** @returns what the claim does in the database, and it what the worker does with the answer */
   #beginClaim(claim: PlannedClaim, state: DispatchState): () => () => void {
     const ended = this.#known.begin(claim, this.nowMs);
+    if (claim.mode !== "beside") {
+      this.#busy.claiming();
+    }
     assert.ok(claim.limit > 0 && state.waiting >= 0);
     if (claim.mode === "latest" || claim.mode === "named" || claim.mode === "other day") {
       assert.ok(state.underWay < this.#options.underWayMax && !this.listsAreFull, "claims past the limit");
     }
     return () => {
       const waiting = [...this.outbox.values()].filter(({ tenant }) => !this.held.has(tenant));
-      const { rows, ...result } = find(claim, waiting, { latest: this.#days, nowMs: this.nowMs });
+      const { rows, ...result } = find(claim, waiting, {
+        latest: [this.today - 1, this.today],
+        nowMs: this.nowMs,
+      });
       for (const each of rows) {
         assert.ok(this.#mayClaim(each));
         this.#checkBound(each);
@@ -379,21 +392,12 @@ export class Simulation {
       }
       return () => {
         this.#searched ||= claim.mode === "latest";
-        this.#spend(claim, result.claimed);
+        spend(this.spent, claim, { claimed: result.claimed, batchMax: this.#options.batchMax });
         this.#begin(rows.map(({ tenant }) => tenant));
-        this.#place(claim.limit, rows.length);
-        ended(result, this.nowMs);
+        this.#places.take(claim.limit, rows.length);
+        ended({ ...result, crowd: isCrowd(this.#busy, claim, rows, result) }, this.nowMs);
       };
     };
-  }
-
-  #spend(claim: PlannedClaim, claimed: number): void {
-    if (claim.mode === "named") {
-      this.spent.named += 1;
-    } else if (this.#options.batchMax > 1 && claim.mode !== "other day" && claim.afterTenant === "") {
-      const few = claim.mode === "beside" || (claimed > 0 && claimed < claim.limit);
-      this.spent.latest += few ? 1 : 0;
-    }
   }
 
   /** First attempts begin, and end after a while. */
@@ -404,16 +408,10 @@ export class Simulation {
     for (const each of busy.length === 0 ? [] : this.outbox.values()) {
       each.besideMs = busy.includes(each.tenant) ? undefined : each.besideMs;
     }
-    this.#at(this.nowMs + 1 + this.#below(2 * this.attemptMs), () => {
+    this.#agenda.at(this.nowMs + 1 + this.#below(2 * this.attemptMs), () => {
       this.#underWay -= tenants.length;
       ended();
     });
-  }
-
-  #place(limit: number, added: number): void {
-    const { batchMax } = this.#options;
-    const places = (limit > this.#openPlaces ? batchMax : this.#openPlaces) - added;
-    this.#openPlaces = places <= 0 ? batchMax : places;
   }
 
   #state(): DispatchState {
@@ -428,30 +426,23 @@ export class Simulation {
       underWay: this.#underWay,
       underWayMax,
       listsAreFull: this.listsAreFull,
-      places: this.#openPlaces,
+      places: this.#places.open,
       busyTenants: this.#busy.ids,
       besideOthers: this.#busy.isBesideOthers,
       rests: this.#busy.rests(),
+      restMs: this.#busy.restMs(),
     };
-  }
-
-  #at(atMs: number, run: () => void): void {
-    const before = this.#agenda.findLastIndex((each) => each.atMs <= atMs);
-    this.#agenda.splice(before + 1, 0, { atMs, run });
   }
 
   #pass(atMs: number): void {
     const ms = atMs - this.nowMs;
+    const hasRoom = this.#underWay < this.#options.underWayMax * 1.25 && !this.listsAreFull;
     this.nowMs = atMs;
     if (this.activity === "light" || this.activity === "claims") {
       this.freeMs += ms;
-    } else if (this.activity === "beside" && this.#busy.ids.length > 0 && this.#hasRoomBeside()) {
+    } else if (this.activity === "beside" && this.#busy.ids.length > 0 && hasRoom) {
       this.besideMs += ms;
     }
-  }
-
-  #hasRoomBeside(): boolean {
-    return this.#underWay < this.#options.underWayMax * 1.25 && !this.listsAreFull;
   }
 
   #below(count: number): number {

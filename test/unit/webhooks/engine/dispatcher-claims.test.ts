@@ -198,8 +198,14 @@ test("what is told of while claims go round tenants with nothing to claim still 
   const latest = { mode: "latest", atLeast: 1, limit: 64, exceptTenants: [], spends: true } as const;
   const whole = { ...latest, madeWithinMs: Number.POSITIVE_INFINITY };
   known.add(1);
-  known.begin({ ...whole, afterTenant: "" }, 0)({ claimed: 0, more: false, nextTenant: "ten_64" }, 1);
+  known.begin({ ...whole, afterTenant: "" }, 0)(
+    { claimed: 0, more: false, nextTenant: "ten_64", crowd: false },
+    1,
+  );
   known.add(1);
-  known.begin({ ...whole, afterTenant: "ten_64" }, 1)({ claimed: 0, more: false, nextTenant: "" }, 2);
+  known.begin({ ...whole, afterTenant: "ten_64" }, 1)(
+    { claimed: 0, more: false, nextTenant: "", crowd: false },
+    2,
+  );
   expect(known.view(60, 2).waiting).toBe(1);
 });

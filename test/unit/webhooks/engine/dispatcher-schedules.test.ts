@@ -12,6 +12,7 @@ import { Dispatcher } from "#webhooks/engine/dispatcher.ts";
 import { cases } from "#test/support/properties.ts";
 import { seededBytes, seededRandom } from "#test/support/seeded-random.ts";
 import { SimulatedTime } from "#test/support/simulated-time.ts";
+import { loopOf } from "./simulated-worker.ts";
 
 const WORKER = "key_me";
 const STARTS_MAX = 8;
@@ -292,6 +293,12 @@ function createDispatcher(model: Model): Dispatcher {
     retentionDays: 30,
     batchMax: 1 + model.below(16),
     underWayMax: 64,
+    loopUtilization: loopOf({
+      get nowMs() {
+        return time.now;
+      },
+      load: 0.3,
+    }),
   });
   dispatcher.shareWith({ live: 1, rank: 0 });
   dispatcher.start();

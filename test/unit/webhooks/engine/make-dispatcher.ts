@@ -19,6 +19,7 @@ export function makeDispatcher(time: SimulatedTime, options: Partial<DispatcherO
     retentionDays: 30,
     batchMax: 64,
     underWayMax: 256,
+    loopUtilization: () => ({ active: 0, idle: 0, utilization: 0 }),
     ...options,
   });
 }
