@@ -72,7 +72,7 @@ export const NEIGHBOURS: readonly Mutant[] = [
     file: "src/webhooks/engine/known-outbox.ts",
     find: "      if (result.crowd) {",
     replace: "      if (result.crowd && endedMs < 0) {",
-    caughtBy: "test/unit/webhooks/engine/dispatcher-schedules.test.ts",
+    caughtBy: "test/unit/webhooks/engine/dispatcher.test.ts",
   },
   {
     name: "beside-reads-all-that-waits",
