@@ -47,7 +47,7 @@ export const GROWTH: readonly Mutant[] = [
     name: "keys-never-give-way",
     breaks: "A table of ended keys goes although others read keys (decision 40)",
     file: "src/database/repositories/partitions.ts",
-    find: "          before,\n        ]),\n      patience,",
+    find: "[table, before], patience)",
     replace:
       "          before,\n        ]),\n      { ...patience, timers: { sleep: async () => await Promise.reject(new Error()) } },",
     caughtBy: "test/integration/retention/rotation.test.ts",
@@ -57,7 +57,8 @@ export const GROWTH: readonly Mutant[] = [
     breaks: "A claim finds endpoints and secrets by their keys, whatever the statistics say (decision 40)",
     file: "src/database/sql.ts",
     find: "WHERE ${condition} OFFSET 0) ${alias}`",
-    replace: "WHERE ${condition}) ${alias}`",
+    replace:
+      "[table, before], { ...patience, timers: { sleep: async () => await Promise.reject(new Error()) } })",
     caughtBy: "test/integration/database/waiting-plans.test.ts",
   },
   {

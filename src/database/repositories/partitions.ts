@@ -46,12 +46,17 @@ export async function ensureDaysOfChanges(db: Queryable): Promise<void> {
     UNION SELECT (attempt_hour AT TIME ZONE 'UTC')::date FROM delivery_changes WHERE attempt_hour IS NOT NULL))`);
 }
 
-/** Drops the partitions of counts whose hours are all before an instant. Returns their names, oldest first. */
-export async function dropCounts(db: Queryable, before: Date, patience: Patience): Promise<string[]> {
+/** Drops tables by a statement that drops the next one until there is none. Returns their names, oldest first. */
+async function dropEach(
+  db: Queryable,
+  statement: string,
+  values: readonly unknown[],
+  patience: Patience,
+): Promise<string[]> {
   const dropped: string[] = [];
   for (;;) {
     const { rows } = await giveWay(
-      async () => await db.query<{ name: string | null }>("SELECT drop_counts($1) AS name", [before]),
+      async () => await db.query<{ name: string | null }>(statement, [...values]),
       patience,
     );
     const name = rows[0]?.name ?? null;
@@ -60,6 +65,11 @@ export async function dropCounts(db: Queryable, before: Date, patience: Patience
     }
     dropped.push(name);
   }
+}
+
+/** Drops the partitions of counts whose hours are all before an instant. Returns their names, oldest first. */
+export async function dropCounts(db: Queryable, before: Date, patience: Patience): Promise<string[]> {
+  return await dropEach(db, "SELECT drop_counts($1) AS name", [before], patience);
 }
 
 /** Returns the days that have partitions, `YYYY-MM-DD`, oldest first. */
@@ -218,21 +228,10 @@ export async function rotateTables(
 export async function dropClosedTables(db: Queryable, nowMs: number, patience: Patience): Promise<string[]> {
   const before = new Date(nowMs - DAY_MS - SPARE_MS);
   const dropped: string[] = [];
-  for (let index = 0; index < ROTATING.length;) {
-    const { rows } = await giveWay(
-      async () =>
-        await db.query<{ name: string | null }>("SELECT drop_closed_table($1, $2) AS name", [
-          ROTATING[index],
-          before,
-        ]),
-      patience,
+  for (const table of ROTATING) {
+    dropped.push(
+      ...(await dropEach(db, "SELECT drop_closed_table($1, $2) AS name", [table, before], patience)),
     );
-    const name = rows[0]?.name ?? null;
-    if (name === null) {
-      index += 1;
-    } else {
-      dropped.push(name);
-    }
   }
   return dropped;
 }

@@ -3,7 +3,7 @@
  * While others have deliveries, its claims are small and leave the event loop a rest, so that theirs are sent at once.
  */
 import { performance, type EventLoopUtilityFunction } from "node:perf_hooks";
-import type { Claimed } from "#database/repositories/webhooks/claims.ts";
+import type { Claimed, ClaimOfFirst } from "#database/repositories/webhooks/claims.ts";
 
 /** A tenant is busy while its first attempts take this share of their limit. */
 const BUSY_SHARE = 1 / 2;
@@ -96,14 +96,21 @@ export class BusyTenants {
   }
 
   /**
-   * Notes what a claim of all tenants took, in turns. Of those that took more than others when more waited, more waits.
+   * Notes what a claim took, in turns of the tenants. Of those that took more than others when more waits, more waits.
+   * Only a claim that covers all tenants tells.
    *
-   * @param left whether more waits
    * @returns whether other tenants than before turned out to have many that wait
    */
-  claimed(claimed: readonly Pick<Claimed, "tenant_id">[], left: boolean): boolean {
+  claimed(
+    claim: { readonly mode: string; readonly limit: number; readonly afterTenant?: string },
+    claimed: readonly Pick<Claimed, "tenant_id">[],
+    { more, nextTenant }: Pick<ClaimOfFirst, "more" | "nextTenant">,
+  ): boolean {
+    if (claim.mode !== "latest" || claim.afterTenant !== "" || nextTenant !== "") {
+      return false;
+    }
     const before = this.#crowds;
-    if (left) {
+    if (more || claimed.length === claim.limit) {
       this.#crowds = this.#countPlaces(claimed);
     } else {
       this.#crowds = [];

@@ -276,8 +276,7 @@ export class Dispatcher implements HandOver {
     if (claimed.length > 0) {
       this.#lanes.noteFirstAttempts();
     }
-    const isWhole = claim.mode === "latest" && claim.afterTenant === "" && nextTenant === "";
-    const crowd = isWhole && this.#busy.claimed(claimed, more || claimed.length === claim.limit);
+    const crowd = this.#busy.claimed(claim, claimed, { more, nextTenant });
     ended({ claimed: claimed.length, more, nextTenant, crowd }, this.#options.timers.monotonic());
   }
 

@@ -205,17 +205,20 @@ export class KnownOutbox {
   }
 
   #endBeside(claimed: number, left: number, round: Round): void {
-    if (left === 0 && round.olderNoted === this.#olderNoted) {
-      this.#besideClearedAtMs = round.beganAtMs;
-    }
+    this.#besideClearedAtMs = this.#clears(left, round) ? round.beganAtMs : this.#besideClearedAtMs;
     // Those of busy tenants may wait, and none may overtake them.
     this.#waiting = Math.max(1, this.#waiting - claimed);
+  }
+
+  /** Whether what waits from before a round then waits for a slow lane, or for its tenant. */
+  #clears(left: number, round: Round): boolean {
+    return left === 0 && round.olderNoted === this.#olderNoted;
   }
 
   #noteCleared(left: number, round: Round): void {
     if (left > 0 && round.whole) {
       this.#clearedAtMs = Number.NEGATIVE_INFINITY;
-    } else if (left === 0 && round.olderNoted === this.#olderNoted) {
+    } else if (this.#clears(left, round)) {
       this.#clearedAtMs = round.beganAtMs;
     }
   }

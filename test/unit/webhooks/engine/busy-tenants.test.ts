@@ -92,6 +92,23 @@ test("beside others, a busy tenant rests while the event loop is busy, for as lo
   expect(tenants.rests()).toBe(false);
 });
 
+/** A claim of all tenants, which leaves some or none. */
+const CLAIM = {
+  mode: "latest",
+  atLeast: 1,
+  limit: 64,
+  afterTenant: "",
+  exceptTenants: [],
+  madeWithinMs: 9,
+  spends: true,
+} as const;
+const [LEFT, ALL] = [true, false].map((more) => ({ more, nextTenant: "" })) as [Left, Left];
+
+interface Left {
+  readonly more: boolean;
+  readonly nextTenant: string;
+}
+
 function members(counts: Readonly<Record<string, number>>): { readonly tenant_id: string }[] {
   return Object.entries(counts).flatMap(([id, count]) =>
     Array.from({ length: count }, () => ({ tenant_id: id })),
@@ -100,38 +117,52 @@ function members(counts: Readonly<Record<string, number>>): { readonly tenant_id
 
 test("a tenant is busy while it takes more places than others in claims that leave some", () => {
   const tenants = create();
-  expect(tenants.claimed(members({ ten_many: 60, ten_other: 4 }), true)).toBe(true);
+  expect(tenants.claimed(CLAIM, members({ ten_many: 60, ten_other: 4 }), LEFT)).toBe(true);
   expect(tenants.ids).toEqual(["ten_many"]);
   // After a stall, the other one has as many for once.
-  expect(tenants.claimed(members({ ten_many: 8, ten_other: 8 }), true)).toBe(false);
+  expect(tenants.claimed(CLAIM, members({ ten_many: 8, ten_other: 8 }), LEFT)).toBe(false);
   expect(tenants.ids).toEqual(["ten_many"]);
   expect(tenants.note(["ten_other"])).toBe(true);
   expect(tenants.isBesideOthers).toBe(true);
-  expect(tenants.claimed(members({ ten_many: 3 }), false)).toBe(false);
+  expect(tenants.claimed(CLAIM, members({ ten_many: 3 }), ALL)).toBe(false);
+  expect(tenants.ids).toEqual([]);
+});
+
+test.each([
+  ["others than busy tenants", { ...CLAIM, mode: "beside" as const }, ""],
+  ["the last tenants", { ...CLAIM, afterTenant: "ten_a" }, ""],
+  ["the first tenants", CLAIM, "ten_z"],
+])("a claim of %s tells nothing of who is busy", (_, claim, nextTenant) => {
+  const tenants = create();
+  expect(tenants.claimed(claim, members({ ten_many: 64 }), { more: true, nextTenant })).toBe(false);
   expect(tenants.ids).toEqual([]);
 });
 
 test("tenants with as many waiting are busy together, and few of very many are not", () => {
   const tenants = create();
-  tenants.claimed(members({ ten_a: 32, ten_b: 32 }), true);
+  tenants.claimed(CLAIM, members({ ten_a: 32, ten_b: 32 }), LEFT);
   expect(tenants.ids).toEqual(["ten_a", "ten_b"]);
-  tenants.claimed([], false);
-  tenants.claimed(members(Object.fromEntries(Array.from({ length: 64 }, (_, n) => [`ten_${n}`, 1]))), true);
+  tenants.claimed(CLAIM, [], ALL);
+  tenants.claimed(
+    CLAIM,
+    members(Object.fromEntries(Array.from({ length: 64 }, (_, n) => [`ten_${n}`, 1]))),
+    LEFT,
+  );
   expect(tenants.ids).toEqual([]);
 });
 
 test("earlier places count less, so a tenant of which few remain is no longer busy", () => {
   const tenants = create();
-  tenants.claimed(members({ ten_first: 64 }), true);
+  tenants.claimed(CLAIM, members({ ten_first: 64 }), LEFT);
   for (let claim = 0; claim < 100; claim += 1) {
-    tenants.claimed(members({ ten_second: 64 }), true);
+    tenants.claimed(CLAIM, members({ ten_second: 64 }), LEFT);
   }
   expect(tenants.ids).toEqual(["ten_second"]);
 });
 
 test("beside others, claims rest until the event loop was idle for 1.5 times as long as it was busy, at most 0.1 s", () => {
   const tenants = create();
-  tenants.claimed(members({ ten_many: 64 }), true);
+  tenants.claimed(CLAIM, members({ ten_many: 64 }), LEFT);
   tenants.claiming();
   loop.active = 10;
   expect(tenants.restMs()).toBe(0);

@@ -14,15 +14,7 @@ import {
 } from "#webhooks/engine/dispatch-plan.ts";
 import { CLAIM_BURST, KnownOutbox, LOOK_SOON_MS, NAMED_CLAIMS } from "#webhooks/engine/known-outbox.ts";
 import { seededBytes } from "#test/support/seeded-random.ts";
-import {
-  beginWait,
-  expectWithin,
-  find,
-  isCrowd,
-  type Published,
-  type Waiting,
-  waitingOf,
-} from "./outbox-model.ts";
+import { beginWait, expectWithin, find, type Published, type Waiting, waitingOf } from "./outbox-model.ts";
 import {
   type Activity,
   Agenda,
@@ -219,8 +211,12 @@ export class Simulation {
     return roundsOf(this.#mostWaiting, this.#options) * (3 * CLAIM_MS + 1_000 / this.#options.perSecond);
   }
 
+  get #days(): readonly [number, number] {
+    return [this.today - 1, this.today];
+  }
+
   #isLatest({ day }: Waiting): boolean {
-    return [this.today - 1, this.today].includes(day);
+    return this.#days.includes(day);
   }
 
   #mayClaim({ tenant, slow }: Waiting): boolean {
@@ -382,7 +378,7 @@ export class Simulation {
     return () => {
       const waiting = [...this.outbox.values()].filter(({ tenant }) => !this.held.has(tenant));
       const { rows, ...result } = find(claim, waiting, {
-        latest: [this.today - 1, this.today],
+        latest: this.#days,
         nowMs: this.nowMs,
       });
       for (const each of rows) {
@@ -395,7 +391,8 @@ export class Simulation {
         spend(this.spent, claim, { claimed: result.claimed, batchMax: this.#options.batchMax });
         this.#begin(rows.map(({ tenant }) => tenant));
         this.#places.take(claim.limit, rows.length);
-        ended({ ...result, crowd: isCrowd(this.#busy, claim, rows, result) }, this.nowMs);
+        const claimed = rows.map(({ tenant }) => ({ tenant_id: tenant }));
+        ended({ ...result, crowd: this.#busy.claimed(claim, claimed, result) }, this.nowMs);
       };
     };
   }

@@ -1,7 +1,6 @@
 /** The claims of first attempts as their statements make them (claims.ts), over deliveries in memory. */
 import assert from "node:assert/strict";
 import { DAY_MS, newId } from "#domain/ids.ts";
-import type { BusyTenants } from "#webhooks/engine/busy-tenants.ts";
 import type { PlannedClaim } from "#webhooks/engine/dispatch-plan.ts";
 import type { ClaimResult } from "#webhooks/engine/known-outbox.ts";
 
@@ -75,9 +74,6 @@ export function waitingOf(
   }));
 }
 
-/** What a claim tells of what it left. */
-export type Found = Omit<ClaimResult, "crowd">;
-
 /**
  * Returns what a claim takes.
  *
@@ -88,7 +84,7 @@ export function find(
   claim: PlannedClaim,
   waiting: readonly Waiting[],
   { latest, nowMs }: { readonly latest: readonly number[]; readonly nowMs: number },
-): Found & { readonly rows: readonly Waiting[] } {
+): Omit<ClaimResult, "crowd"> & { readonly rows: readonly Waiting[] } {
   if (claim.mode === "named") {
     const rows = waiting.filter(({ id, slow }) => !slow && claim.ids.includes(id));
     assert.ok(new Set(rows.map(({ day }) => day)).size <= 1, "claims by id from several days");
@@ -125,16 +121,4 @@ export function expectWithin(boundMs: number, waitedMs: number, each: Waiting): 
   if (waitedMs > boundMs) {
     assert.fail(`waited ${waitedMs} of ${boundMs} ms: ${JSON.stringify(each)}`);
   }
-}
-
-/** Whether a claim shows that many of a tenant wait. */
-export function isCrowd(
-  busy: BusyTenants,
-  claim: PlannedClaim,
-  rows: readonly Waiting[],
-  { more, nextTenant }: Found,
-): boolean {
-  const isWhole = claim.mode === "latest" && claim.afterTenant === "" && nextTenant === "";
-  const claimed = rows.map(({ tenant }) => ({ tenant_id: tenant }));
-  return isWhole && busy.claimed(claimed, more || rows.length === claim.limit);
 }
