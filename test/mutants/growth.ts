@@ -49,7 +49,7 @@ export const GROWTH: readonly Mutant[] = [
     file: "src/database/repositories/partitions.ts",
     find: "[table, before], patience)",
     replace:
-      "          before,\n        ]),\n      { ...patience, timers: { sleep: async () => await Promise.reject(new Error()) } },",
+      "[table, before], { ...patience, timers: { sleep: async () => await Promise.reject(new Error()) } })",
     caughtBy: "test/integration/retention/rotation.test.ts",
   },
   {
