@@ -340,22 +340,30 @@ test("beside others, an insert pauses among its deliveries, and commits them at 
     sourceId: null,
     occurredAt: now,
   };
-  const stored = async (): Promise<{ size: number; seen: number }> => {
-    const { rows } = await sql.query<{ size: number; seen: number }>(
+  const insert = async (pauseMs: number): Promise<ReadonlySet<string>> => {
+    const times = { now, keysAfter: now, signedKeysAfter: now, expiresAt: now };
+    return (await insertEvents(sql, [{ ...event, keys: [], deliveries }], times, { pauseMs })).inserted;
+  };
+  const stored = async (): Promise<{ size: number; seen: number; asleep: number | null }> => {
+    const { rows } = await sql.query<{ size: number; seen: number; asleep: number | null }>(
       `SELECT (SELECT sum(pg_relation_size(inhrelid))::int FROM pg_inherits WHERE inhparent = 'deliveries'::regclass) AS size,
-        (SELECT count(*)::int FROM deliveries WHERE event_id = $1) AS seen`,
+        (SELECT count(*)::int FROM deliveries WHERE event_id = $1) AS seen,
+        (SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'PgSleep') AS asleep`,
       [id],
     );
     return rows[0] as (typeof rows)[0];
   };
   const before = await stored();
-  const times = { now, keysAfter: now, signedKeysAfter: now, expiresAt: now };
-  const inserting = insertEvents(sql, [{ ...event, keys: [], deliveries }], times, { pauseMs: 500 });
-  const asleep = "SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'PgSleep'";
-  await eventually(async () => (await sql.query(asleep)).rowCount === 1, "the pause");
-  const meanwhile = await stored();
-  expect((await inserting).inserted).toEqual(new Set([id]));
-  expect(meanwhile).toEqual({ seen: 0, size: expect.any(Number) as number });
+  // Longer than the test, so that it is seen for certain.
+  const ended = expect(insert(600_000)).rejects.toMatchObject({ code: "57014" });
+  const meanwhile = await eventually(async () => {
+    const each = await stored();
+    return each.asleep !== null && each;
+  }, "the pause");
+  await sql.query("SELECT pg_cancel_backend($1)", [meanwhile.asleep]);
+  await ended;
+  expect(meanwhile.seen).toBe(0);
   expect(meanwhile.size).toBeGreaterThan(before.size);
+  expect(await insert(1)).toEqual(new Set([id]));
   expect((await stored()).seen).toBe(250);
 });
