@@ -9,7 +9,7 @@ import { replaySignal, replayWorkflowId, verifyWorkflowId } from "#workflows/mes
 import { type BillableActions, billableActions, totalOf } from "../support/billable-actions.ts";
 import { certificateFiles, newRoot, serverPair } from "../support/certificates.ts";
 import { eventually } from "../support/eventually.ts";
-import { fetchRuns, lateFirstAttempts } from "../support/histories.ts";
+import { eventsOf, fetchRuns, lateFirstAttempts } from "../support/histories.ts";
 import { allowMinutes } from "../support/limits.ts";
 import { withoutPause } from "../support/pauses.ts";
 import { type Behaviour, type Receiver, startReceiver } from "../support/receiver-server.ts";
@@ -98,8 +98,11 @@ async function deliver(
   return { tenant: delivered.tenant, id: delivered.ids[0] ?? "" };
 }
 
-/** Counts the actions of a workflow that ends. */
-async function actionsOf(world: World, workflowId: string): Promise<BillableActions> {
+/** Counts the actions of a workflow that ends. Returns its events, too, for the message of a failure. */
+async function actionsOf(
+  world: World,
+  workflowId: string,
+): Promise<{ readonly actions: BillableActions; readonly events: string }> {
   // An expired delivery's workflow fails.
   await world.temporal.workflow
     .getHandle(workflowId)
@@ -109,7 +112,18 @@ async function actionsOf(world: World, workflowId: string): Promise<BillableActi
   const { activities, ...actions } = billableActions(runs);
   // The page is about first attempts that are answered within a second.
   const late = runs.reduce((sum, { events }) => sum + lateFirstAttempts(events), 0);
-  return { ...actions, activities: activities - late };
+  return { actions: { ...actions, activities: activities - late }, events: eventsOf(runs) };
+}
+
+/** @returns the number of actions */
+async function expectActions(
+  world: World,
+  workflowId: string,
+  expected: Partial<BillableActions>,
+): Promise<number> {
+  const { actions, events } = await actionsOf(world, workflowId);
+  expect(actions, events).toEqual({ ...NONE, starts: 1, ...expected });
+  return totalOf(actions);
 }
 
 describe("a delivery at the first attempt", () => {
@@ -117,9 +131,8 @@ describe("a delivery at the first attempt", () => {
     await inWorld({ retryWindowMs: RETRY_WINDOW_MS }, async (world) => {
       const { tenant, id } = await deliver(world, "DELIVERED", OK);
       const { workflowId } = await world.workflowOf(tenant, id);
-      const actions = await actionsOf(world, workflowId);
-      expect(actions).toEqual({ ...NONE, starts: 1, localActivities: 1 });
-      expect(totalOf(actions)).toBe(documented.get("one delivery alone, at the first attempt"));
+      const total = await expectActions(world, workflowId, { localActivities: 1 });
+      expect(total).toBe(documented.get("one delivery alone, at the first attempt"));
     });
   });
 
@@ -133,9 +146,8 @@ describe("a delivery at the first attempt", () => {
       const workflows = await Promise.all(ids.map(async (id) => await world.workflowOf(tenant, id)));
       const [carrier = "", ...others] = new Set(workflows.map(({ workflowId }) => workflowId));
       expect(others).toEqual([]);
-      const actions = await actionsOf(world, carrier);
-      expect(actions).toEqual({ ...NONE, starts: 1, localActivities: 1 });
-      expect(totalOf(actions)).toBe(documented.get("a list of 64 deliveries, all at the first attempt"));
+      const total = await expectActions(world, carrier, { localActivities: 1 });
+      expect(total).toBe(documented.get("a list of 64 deliveries, all at the first attempt"));
     });
   });
 });
@@ -147,16 +159,13 @@ describe.concurrent("a delivery", () => {
     await inWorld({ retryWindowMs: RETRY_WINDOW_MS }, async (world) => {
       const { tenant, id } = await deliver(world, "DELIVERED", FAILURE, FAILURE, FAILURE, OK);
       const { workflowId } = await world.workflowOf(tenant, id);
-      const actions = await actionsOf(world, workflowId);
-      expect(actions).toEqual({
-        ...NONE,
-        starts: 1,
+      const total = await expectActions(world, workflowId, {
         localActivities: 1,
         activities: 3,
         timers: 3,
         searchAttributes: 1,
       });
-      expect(totalOf(actions)).toBe(documented.get("one delivery with three retries"));
+      expect(total).toBe(documented.get("one delivery with three retries"));
     });
   });
 
@@ -165,17 +174,14 @@ describe.concurrent("a delivery", () => {
       const busy: Behaviour = { ...FAILURE, status: 503, headers: { "Retry-After": "12" } };
       const { tenant, id } = await deliver(world, "DELIVERED", busy, OK);
       const { workflowId } = await world.workflowOf(tenant, id);
-      const actions = await actionsOf(world, workflowId);
-      expect(JSON.stringify(await fetchRuns(world, workflowId))).toContain("core_patch");
-      expect(actions).toEqual({
-        ...NONE,
-        starts: 1,
+      const total = await expectActions(world, workflowId, {
         localActivities: 1,
         activities: 1,
         timers: 1,
         searchAttributes: 1,
       });
-      expect(totalOf(actions)).toBe(documented.get("one delivery with a retry that `Retry-After` postpones"));
+      expect(JSON.stringify(await fetchRuns(world, workflowId))).toContain("core_patch");
+      expect(total).toBe(documented.get("one delivery with a retry that `Retry-After` postpones"));
     });
   });
 
@@ -183,11 +189,14 @@ describe.concurrent("a delivery", () => {
     await inWorld({ retryWindowMs: 10_000, deadLetterMs: 5_000 }, async (world) => {
       const { tenant, id } = await deliver(world, "EXPIRED", FAILURE);
       const { workflowId } = await world.workflowOf(tenant, id);
-      const { timers, ...actions } = await actionsOf(world, workflowId);
+      const {
+        actions: { timers, ...actions },
+        events,
+      } = await actionsOf(world, workflowId);
       // The waits, and the dead-letter week. This schedule is so short that the first waits are over at once.
       const waits = ATTEMPT_MAX - 1 + 1;
       expect(timers).toBeLessThanOrEqual(waits);
-      expect(actions).toEqual({
+      expect(actions, events).toEqual({
         starts: 2,
         localActivities: 1,
         activities: ATTEMPT_MAX - 1 + 1,
@@ -247,12 +256,13 @@ describe.concurrent("a replay", () => {
       const { workflowId } = await world.workflowOf(tenant, id);
       await replay(world, tenant, id);
       await world.untilDelivery(tenant, id, ({ state }) => state === "DELIVERED");
-      const before = await actionsOf(world, workflowId);
-      const replayed = await actionsOf(world, (await world.workflowOf(tenant, id)).workflowId);
+      const { actions: before } = await actionsOf(world, workflowId);
       // The endpoint is failing, so that its first attempts are no local activities.
-      expect(replayed).toEqual({ ...NONE, starts: 1, activities: 1 });
+      const total = await expectActions(world, (await world.workflowOf(tenant, id)).workflowId, {
+        activities: 1,
+      });
       const asked = before.signals + before.activities - (ATTEMPT_MAX - 1);
-      expect(asked + totalOf(replayed)).toBe(documented.get(what));
+      expect(asked + total).toBe(documented.get(what));
     });
   });
 });
@@ -270,9 +280,8 @@ test("a replay job", async () => {
     world.replays.kick(job);
     const workflowId = replayWorkflowId(job.id);
     await eventually(async () => (await world.replays.find(tenant, job.id)).state === "COMPLETED", job.id);
-    const actions = await actionsOf(world, workflowId);
-    expect(actions).toEqual({ ...NONE, starts: 1, activities: pages, timers: pages - 1 });
-    expect(totalOf(actions)).toBe(pages * (documented.get("each page of a replay job") ?? 0));
+    const total = await expectActions(world, workflowId, { activities: pages, timers: pages - 1 });
+    expect(total).toBe(pages * (documented.get("each page of a replay job") ?? 0));
   });
 });
 
@@ -286,20 +295,19 @@ test("a verification, and the upkeep", async () => {
       async () => (await world.endpoints.find(tenant, endpoint.id)).state === "ACTIVE",
       "the endpoint to be verified",
     );
-    const verification = await actionsOf(world, verifyWorkflowId(endpoint.id, 1));
-    expect(verification).toEqual({ ...NONE, starts: 1, localActivities: 1 });
-    expect(totalOf(verification)).toBe(documented.get("the verification of an endpoint, at the first ping"));
+    const verification = await expectActions(world, verifyWorkflowId(endpoint.id, 1), { localActivities: 1 });
+    expect(verification).toBe(documented.get("the verification of an endpoint, at the first ping"));
     await receiver.close();
 
     const requests = new CheckpointRequests(world.temporal, machineTimers, createLogger({ level: "silent" }));
     requests.request(1);
-    const checkpoint = await eventually(
-      async () => await actionsOf(world, "signCheckpoint/1").then((it) => it.activities > 0 && it),
+    await eventually(
+      async () => (await actionsOf(world, "signCheckpoint/1")).actions.activities > 0,
       "the checkpoint",
     );
     await requests.stop();
-    expect(checkpoint).toEqual({ ...NONE, starts: 1, activities: 1 });
-    expect(totalOf(checkpoint)).toBe(documented.get("the checkpoint after a revocation"));
+    const checkpoint = await expectActions(world, "signCheckpoint/1", { activities: 1 });
+    expect(checkpoint).toBe(documented.get("the checkpoint after a revocation"));
 
     for (const scheduleId of ["purgeExpired", "rotateCredentials", "rotateSigningKeys", "signCheckpoint"]) {
       await triggerSchedule(world, scheduleId);
@@ -308,10 +316,9 @@ test("a verification, and the upkeep", async () => {
           (await world.temporal.schedule.getHandle(scheduleId).describe()).info.recentActions.at(-1)?.action,
         `a run of ${scheduleId}`,
       );
-      const actions = await actionsOf(world, workflow.workflowId);
-      expect(actions).toEqual({ ...NONE, starts: 1, activities: 1 });
+      const total = await expectActions(world, workflow.workflowId, { activities: 1 });
       // A schedule's own action counts twice.
-      expect(2 + totalOf(actions)).toBe(documented.get("one run of a schedule"));
+      expect(2 + total).toBe(documented.get("one run of a schedule"));
     }
   });
 });

@@ -98,25 +98,21 @@ export class BusyTenants {
   /**
    * Notes what a claim took, in turns of the tenants. Of those that took more than others when more waits, more waits.
    * Only a claim that covers all tenants tells.
-   *
-   * @returns whether other tenants than before turned out to have many that wait
    */
   claimed(
     claim: { readonly mode: string; readonly limit: number; readonly afterTenant?: string },
     claimed: readonly Pick<Claimed, "tenant_id">[],
     { more, nextTenant }: Pick<ClaimOfFirst, "more" | "nextTenant">,
-  ): boolean {
+  ): void {
     if (claim.mode !== "latest" || claim.afterTenant !== "" || nextTenant !== "") {
-      return false;
+      return;
     }
-    const before = this.#crowds;
     if (more || claimed.length === claim.limit) {
       this.#crowds = this.#countPlaces(claimed);
     } else {
       this.#crowds = [];
       this.#places.clear();
     }
-    return this.#crowds.some((id) => !before.includes(id));
   }
 
   /** Returns the tenants with more places than others. */

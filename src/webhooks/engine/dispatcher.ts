@@ -141,8 +141,9 @@ export class Dispatcher implements HandOver {
       this.#outbox.noteOlder();
     }
     if (Number(turn) % this.#workers.live === this.#workers.rank) {
-      if (this.#busy.note(ids.filter((id) => !isDelivery(id)))) {
-        this.#outbox.noteOthers();
+      const tenantIds = ids.filter((id) => !isDelivery(id));
+      this.#outbox.noteTenants(tenantIds);
+      if (this.#busy.note(tenantIds)) {
         this.#sleeper.wake();
       }
       this.#outbox.name(Number(count), ids.filter(isDelivery), this.#options.timers.monotonic());
@@ -150,7 +151,7 @@ export class Dispatcher implements HandOver {
     } else {
       this.#later ??= this.#options.timers.after(OTHERS_MS, () => {
         this.#later = undefined;
-        this.#outbox.noteOthers();
+        this.#outbox.noteTenants([]);
         this.hint(1);
       });
     }
@@ -183,7 +184,7 @@ export class Dispatcher implements HandOver {
   /** Reports a delivery that this process has queued once more. */
   requeued(): void {
     this.#outbox.noteOlder();
-    this.#outbox.noteOthers();
+    this.#outbox.noteTenants([]);
     this.hint(1);
   }
 
@@ -230,8 +231,9 @@ export class Dispatcher implements HandOver {
   #state(): DispatchState {
     const { attempts, clock, timers, batchMax, underWayMax } = this.#options;
     const nowMs = timers.monotonic();
+    const busyTenants = this.#busy.ids;
     return {
-      ...this.#outbox.view(this.#perSecond, nowMs),
+      ...this.#outbox.view(this.#perSecond, busyTenants, nowMs),
       nowMs,
       stopped: this.#sleeper.stopped,
       isKnown: this.#isKnown,
@@ -241,7 +243,7 @@ export class Dispatcher implements HandOver {
       underWayMax,
       listsAreFull: this.#lists.isFull,
       places: this.#lists.places,
-      busyTenants: this.#busy.ids,
+      busyTenants,
       besideOthers: this.#busy.isBesideOthers,
       rests: this.#busy.rests(),
       restMs: this.#busy.restMs(),
@@ -276,8 +278,8 @@ export class Dispatcher implements HandOver {
     if (claimed.length > 0) {
       this.#lanes.noteFirstAttempts();
     }
-    const crowd = this.#busy.claimed(claim, claimed, { more, nextTenant });
-    ended({ claimed: claimed.length, more, nextTenant, crowd }, this.#options.timers.monotonic());
+    this.#busy.claimed(claim, claimed, { more, nextTenant });
+    ended({ claimed: claimed.length, more, nextTenant }, this.#options.timers.monotonic());
   }
 
   /** Returns whether an endpoint is no longer slow since the last claim, so that its deliveries may be claimed. */

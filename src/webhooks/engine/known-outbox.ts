@@ -8,6 +8,8 @@ export const CLAIM_BURST = 10;
 export const NAMED_CLAIMS = 4;
 /** If more wait at once, they are claimed together, and so are those of the next second. That costs less. */
 const NAMED_MAX = 4;
+/** If more tenants have news, it is not kept whose they are. */
+const TENANTS_MAX = 64;
 /** How soon to look for deliveries of other days after a notification of none of the latest. */
 export const LOOK_SOON_MS = 100;
 
@@ -18,8 +20,6 @@ export interface ClaimResult {
   readonly more: boolean;
   /** The tenant after which the next claim continues; empty if it begins again. */
   readonly nextTenant: string;
-  /** Whether tenants turned out to be busy because many of their deliveries wait. */
-  readonly crowd: boolean;
 }
 
 /** Claims of one mode, until they have covered all tenants. */
@@ -29,10 +29,12 @@ interface Round {
   readonly beganAtMs: number;
   /** Whether its claims look at deliveries of any age. */
   readonly whole: boolean;
-  /** How many had been told of when it began, and how often older ones and others had been noted. */
+  /** How many had been told of when it began, and how often older ones and tenants had been noted. */
   readonly told: number;
   readonly olderNoted: number;
-  readonly othersNoted: number;
+  readonly tenantsNoted: number;
+  /** Busy tenants that any of its claims left out. */
+  readonly leftOut: readonly string[];
   /** Whether its claims so far may have found anything. */
   readonly found: boolean;
 }
@@ -58,9 +60,15 @@ export class KnownOutbox {
   #otherDaysTurn = false;
   /** How often older deliveries were noted. */
   #olderNoted = 0;
-  /** How often others than busy tenants were noted, and how many of these notes are settled. */
-  #othersNoted = 0;
-  #othersSettled = 0;
+  /**
+   * Tenants with news since claims last left none of others than busy ones, and when these came: a number that counts
+   * them. Unknown tenants have the number 0 if there is none. At first, anyone's may wait.
+   */
+  readonly #tenants = new Map<string, number>();
+  #unknownTenants = 1;
+  #tenantsNoted = 1;
+  /** Busy tenants that those claims left out. */
+  #leftOut: readonly string[] = [];
 
   constructor(batchMax: number, nowMs: number) {
     this.#batchMax = batchMax;
@@ -68,8 +76,13 @@ export class KnownOutbox {
     this.#namedClaims = new TokenBucket(CLAIM_BURST, nowMs);
   }
 
-  /** @param perSecond claims per second of this worker */
-  view(perSecond: number, nowMs: number): OutboxView {
+  /**
+   * @param perSecond claims per second of this worker
+   * @param busyTenants those that claims beside busy tenants leave out
+   */
+  view(perSecond: number, busyTenants: readonly string[], nowMs: number): OutboxView {
+    const isBusy = (tenantId: string): boolean => busyTenants.includes(tenantId);
+    const hasCalmed = !this.#leftOut.every(isBusy);
     const afterTenant = (mode: ListClaim["mode"]): string => this.#rounds.get(mode)?.afterTenant ?? "";
     const isWhole = this.#rounds.get("latest")?.whole === true;
     const beginsWhole = !isWhole && nowMs - this.#searchedAllAtMs >= POLL_MS;
@@ -80,7 +93,7 @@ export class KnownOutbox {
       searchedAtMs: this.#searchedAtMs,
       searchesAll: beginsWhole || isWhole,
       clearedAtMs: this.#clearedAtMs,
-      besideClearedAtMs: this.#besideClearedAtMs,
+      besideClearedAtMs: hasCalmed ? Number.NEGATIVE_INFINITY : this.#besideClearedAtMs,
       pollAtMs: this.#pollAtMs,
       afterTenant: beginsWhole ? "" : afterTenant("latest"),
       besideAfterTenant: afterTenant("beside"),
@@ -88,7 +101,7 @@ export class KnownOutbox {
       otherDayAfterTenant: afterTenant("other day"),
       lookAtMs: this.#lookAtMs,
       otherDaysTurn: this.#otherDaysTurn,
-      othersWait: this.#othersNoted > this.#othersSettled,
+      othersWait: hasCalmed || this.#unknownTenants > 0 || !this.#tenants.keys().every(isBusy),
       tokenMs: this.#claims.waitMs(perSecond, CLAIM_BURST, nowMs),
       namedTokenMs: this.#namedClaims.waitMs(perSecond * NAMED_CLAIMS, CLAIM_BURST, nowMs),
     };
@@ -119,9 +132,14 @@ export class KnownOutbox {
     this.#besideClearedAtMs = Number.NEGATIVE_INFINITY;
   }
 
-  /** Notes that deliveries of others than busy tenants wait. */
-  noteOthers(): void {
-    this.#othersNoted += 1;
+  /** Notes that deliveries of tenants wait. @param tenantIds none if they are unknown */
+  noteTenants(tenantIds: readonly string[]): void {
+    this.#tenantsNoted += 1;
+    if (tenantIds.length === 0 || this.#tenants.size + tenantIds.length > TENANTS_MAX) {
+      this.#unknownTenants = this.#tenantsNoted;
+    } else {
+      tenantIds.forEach((id) => this.#tenants.set(id, this.#tenantsNoted));
+    }
   }
 
   /**
@@ -154,15 +172,17 @@ export class KnownOutbox {
     return (result, endedMs) => {
       const { claimed } = result;
       const left = leftBy(claim, result, { round, known, told, batchMax: this.#batchMax });
-      this.#othersSettled = left === 0 ? round.othersNoted : this.#othersSettled;
+      if (left === 0) {
+        this.#settle(round);
+      }
       this.#rounds.set(claim.mode, goesOn(claim, result, round));
       if (claim.mode === "beside") {
         this.#endBeside(claimed, left, round);
         return;
       }
-      if (result.crowd) {
-        // Nothing told the others apart until now.
-        this.noteOthers();
+      if (known === 0 && left > 0) {
+        // Nothing told of these.
+        this.noteTenants([]);
       }
       this.#searchedAtMs = nowMs;
       this.#searchedAllAtMs = round.whole ? round.beganAtMs : this.#searchedAllAtMs;
@@ -191,17 +211,32 @@ export class KnownOutbox {
   }
 
   /** Returns the round that a claim continues or begins. */
-  #roundOf({ mode, afterTenant, madeWithinMs }: ListClaim, nowMs: number): Round {
+  #roundOf({ mode, afterTenant, exceptTenants, madeWithinMs }: ListClaim, nowMs: number): Round {
     const begun: Round = {
       afterTenant: "",
       beganAtMs: nowMs,
       whole: madeWithinMs === Number.POSITIVE_INFINITY,
       told: this.#told,
       olderNoted: this.#olderNoted,
-      othersNoted: this.#othersNoted,
+      tenantsNoted: this.#tenantsNoted,
+      leftOut: exceptTenants,
       found: false,
     };
-    return afterTenant === "" ? begun : (this.#rounds.get(mode) ?? begun);
+    const round = this.#rounds.get(mode);
+    return afterTenant === "" || round === undefined
+      ? begun
+      : { ...round, leftOut: [...new Set([...round.leftOut, ...exceptTenants])] };
+  }
+
+  /** Forgets the tenants with news from before a round that left none but those of busy tenants. */
+  #settle({ tenantsNoted, leftOut }: Round): void {
+    for (const [tenantId, noted] of this.#tenants) {
+      if (noted <= tenantsNoted) {
+        this.#tenants.delete(tenantId);
+      }
+    }
+    this.#unknownTenants = this.#unknownTenants > tenantsNoted ? this.#unknownTenants : 0;
+    this.#leftOut = leftOut;
   }
 
   #endBeside(claimed: number, left: number, round: Round): void {

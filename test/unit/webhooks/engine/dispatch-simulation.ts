@@ -250,7 +250,7 @@ export class Simulation {
     if (!me) {
       this.#agenda.at(this.nowMs + (this.#otherHint ? 0 : OTHERS_MS), () => {
         this.#otherHint = false;
-        this.#known.noteOthers();
+        this.#known.noteTenants([]);
         this.#tell(added, 1);
       });
       this.#otherHint = true;
@@ -258,8 +258,9 @@ export class Simulation {
     }
     const tenants = [...new Set(added.map(({ tenant }) => tenant))];
     const busy = new Set(this.#busy.ids);
-    if (this.#busy.note(named && tenants.length <= 4 ? tenants : [])) {
-      this.#known.noteOthers();
+    const noted = named && tenants.length <= 4 ? tenants : [];
+    this.#known.noteTenants(noted);
+    if (this.#busy.note(noted)) {
       this.#wake();
       for (const each of added.filter(({ tenant }) => !busy.has(tenant))) {
         each.besideMs = this.freeMs + this.besideMs;
@@ -392,7 +393,8 @@ export class Simulation {
         this.#begin(rows.map(({ tenant }) => tenant));
         this.#places.take(claim.limit, rows.length);
         const claimed = rows.map(({ tenant }) => ({ tenant_id: tenant }));
-        ended({ ...result, crowd: this.#busy.claimed(claim, claimed, result) }, this.nowMs);
+        this.#busy.claimed(claim, claimed, result);
+        ended(result, this.nowMs);
       };
     };
   }
@@ -414,7 +416,7 @@ export class Simulation {
   #state(): DispatchState {
     const { batchMax, underWayMax, perSecond } = this.#options;
     return {
-      ...this.#known.view(perSecond, this.nowMs),
+      ...this.#known.view(perSecond, this.#busy.ids, this.nowMs),
       nowMs: this.nowMs,
       stopped: this.stopped,
       isKnown: this.isKnown,

@@ -3,7 +3,6 @@ import { beforeEach, describe, expect, test } from "vitest";
 import { DAY_MS, idTimeMs, newId } from "#domain/ids.ts";
 import { COMMIT_MS } from "#webhooks/engine/dispatch-plan.ts";
 import type { Dispatcher } from "#webhooks/engine/dispatcher.ts";
-import { KnownOutbox } from "#webhooks/engine/known-outbox.ts";
 import { SimulatedTime } from "#test/support/simulated-time.ts";
 import { claimedRow, makeDispatcher } from "./make-dispatcher.ts";
 
@@ -191,21 +190,4 @@ test("after the last of more tenants than one claim covers, the first ones have 
   await time.advance(50);
   expect(claims.slice(0, 6).map(({ after }) => after)).toEqual(["", "ten_64", "", "ten_64", "", "ten_64"]);
   expect(claims[1]?.atLeast).toBe(1);
-});
-
-test("what is told of while claims go round tenants with nothing to claim still waits afterwards", () => {
-  const known = new KnownOutbox(64, 0);
-  const latest = { mode: "latest", atLeast: 1, limit: 64, exceptTenants: [], spends: true } as const;
-  const whole = { ...latest, madeWithinMs: Number.POSITIVE_INFINITY };
-  known.add(1);
-  known.begin({ ...whole, afterTenant: "" }, 0)(
-    { claimed: 0, more: false, nextTenant: "ten_64", crowd: false },
-    1,
-  );
-  known.add(1);
-  known.begin({ ...whole, afterTenant: "ten_64" }, 1)(
-    { claimed: 0, more: false, nextTenant: "", crowd: false },
-    2,
-  );
-  expect(known.view(60, 2).waiting).toBe(1);
 });

@@ -84,7 +84,7 @@ export function find(
   claim: PlannedClaim,
   waiting: readonly Waiting[],
   { latest, nowMs }: { readonly latest: readonly number[]; readonly nowMs: number },
-): Omit<ClaimResult, "crowd"> & { readonly rows: readonly Waiting[] } {
+): ClaimResult & { readonly rows: readonly Waiting[] } {
   if (claim.mode === "named") {
     const rows = waiting.filter(({ id, slow }) => !slow && claim.ids.includes(id));
     assert.ok(new Set(rows.map(({ day }) => day)).size <= 1, "claims by id from several days");
