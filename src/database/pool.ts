@@ -153,6 +153,12 @@ class BoundedPool extends Pool {
     lend.call(this);
   }
 
+  /** Connects as a statement of this name does. */
+  async connectFor(name: string): Promise<PoolClient> {
+    this.#asking = name;
+    return await this.connect();
+  }
+
   override connect(): Promise<PoolClient>;
   override connect(callback: Connected): void;
   override connect(callback?: Connected): Promise<PoolClient> | void {
@@ -241,6 +247,11 @@ class SharingPool extends BoundedPool {
     }
     return answer.status === "fulfilled" ? answer.value : undefined;
   }
+}
+
+/** Connects for a transaction with a named statement: to an idle connection that has planned it, if there is one. */
+export async function connectFor(pool: Pool, name: string): Promise<PoolClient> {
+  return pool instanceof BoundedPool ? await pool.connectFor(name) : await pool.connect();
 }
 
 /** How a transaction begins, by pool. */

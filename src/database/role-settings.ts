@@ -76,9 +76,13 @@ function settingBatch(scope: SettingsScope, settings: Readonly<Record<string, st
     .join("; ");
 }
 
-/** Returns the statements that let statements of any role find what waits, as those of the worker do. */
-export function planByRows(scope: SettingsScope): string {
-  return settingBatch(scope, BY_ROWS);
+/**
+ * Returns the statements that let those of a transaction, of any role, read the starts of the indexes of what waits. Right
+ * after a backlog began, the planner expects one row in each day. It would rather read and sort all of them than follow
+ * an index.
+ */
+export function planInOrder(): string {
+  return settingBatch("transaction", { ...BY_ROWS, enable_sort: "off" });
 }
 
 /**
@@ -97,7 +101,7 @@ export function roleSettings(role: ServiceRole, statementMs: number, scope: Sett
     plan_cache_mode: GENERIC_PLANS.has(role) ? "force_generic_plan" : "auto",
   };
   if (PLANS_BY_ROWS.has(role)) {
-    return `${settingBatch(scope, settings)}; ${planByRows(scope)}`;
+    return settingBatch(scope, { ...settings, ...BY_ROWS });
   }
   // A pooler may pass on a session that another role has used. The database may have values of its own.
   const set = scope === "session" ? "SET" : "SET LOCAL";

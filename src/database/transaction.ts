@@ -1,10 +1,23 @@
+import type { QueryConfig, QueryResultRow } from "pg";
 import { repeatContended } from "./errors.ts";
-import { beginStatement, type Pool, type PoolClient, type Queryable, type ServiceRole } from "./pool.ts";
-import { planByRows } from "./role-settings.ts";
+import {
+  beginStatement,
+  connectFor,
+  type Pool,
+  type PoolClient,
+  type Queryable,
+  type ServiceRole,
+} from "./pool.ts";
+import { planInOrder } from "./role-settings.ts";
+
+type Named = QueryConfig & { readonly name: string };
 
 /** Holds a connection exclusively until its release. A broken one, or one released with an error, is not reused. */
-async function hold(pool: Pool): Promise<{ client: PoolClient; release: (error?: Error) => void }> {
-  const client = await pool.connect();
+async function hold(
+  pool: Pool,
+  name?: string,
+): Promise<{ client: PoolClient; release: (error?: Error) => void }> {
+  const client = name === undefined ? await pool.connect() : await connectFor(pool, name);
   let broken: Error | undefined;
   // Without a listener, a connection that breaks between two statements would end the process.
   const onError = (error: Error): void => {
@@ -45,12 +58,15 @@ export async function sendBeforeCommit(db: Queryable): Promise<void> {
  *
  * @param work changes nothing but the database: it runs again if PostgreSQL ends the transaction in favour of others
  */
-export async function transaction<T>(pool: Pool, work: (client: PoolClient) => Promise<T>): Promise<T> {
+export async function transaction<T>(pool: Pool, work: Work<T>): Promise<T> {
   return await repeatContended(async () => await runTransaction(pool, work));
 }
 
-async function runTransaction<T>(pool: Pool, work: (client: PoolClient) => Promise<T>): Promise<T> {
-  const { client, release } = await hold(pool);
+type Work<T> = (client: PoolClient) => Promise<T>;
+
+/** @param name of a statement that it runs, for {@link connectFor} */
+async function runTransaction<T>(pool: Pool, work: Work<T>, name?: string): Promise<T> {
+  const { client, release } = await hold(pool, name);
   let unusable: Error | undefined;
   try {
     await client.query(beginStatement(pool));
@@ -125,7 +141,16 @@ export async function actAs<T>(db: Queryable, role: ServiceRole, work: () => Pro
   return result;
 }
 
-/** Lets a transaction of any role find what waits, as those of the worker do (decision 40). */
-export async function planTransactionByRows(db: Queryable): Promise<void> {
-  await db.query(planByRows("transaction"));
+/** Lets a transaction of any role read the starts of the indexes of what waits, in their order (decision 40). */
+export async function planTransactionInOrder(db: Queryable): Promise<void> {
+  await db.query(planInOrder());
+}
+
+/** Runs one statement that reads the starts of the indexes of what waits, in their order. Returns its rows. */
+export async function queryInOrder<R extends QueryResultRow>(pool: Pool, statement: Named): Promise<R[]> {
+  const work: Work<R[]> = async (client) => {
+    await planTransactionInOrder(client);
+    return (await client.query<R>(statement)).rows;
+  };
+  return await repeatContended(async () => await runTransaction(pool, work, statement.name));
 }

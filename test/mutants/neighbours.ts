@@ -106,4 +106,20 @@ export const NEIGHBOURS: readonly Mutant[] = [
     replace: "madeWithinMs: nowMs + besideClearedAtMs + COMMIT_MS,",
     caughtBy: "test/unit/webhooks/engine/dispatch-plan.test.ts",
   },
+  {
+    name: "starts-of-indexes-are-sorted",
+    breaks: "What is read from the start of an index costs the same however much waits (decision 40)",
+    file: "src/database/role-settings.ts",
+    find: 'enable_sort: "off"',
+    replace: 'enable_sort: "on"',
+    caughtBy: "test/integration/database/waiting-plans.test.ts",
+  },
+  {
+    name: "transactions-plan-anywhere",
+    breaks: "Statements that run every few seconds keep to the connections that planned them (pool.ts)",
+    file: "src/database/pool.ts",
+    find: "pool instanceof BoundedPool ?",
+    replace: 'pool instanceof BoundedPool && name === "" ?',
+    caughtBy: "test/integration/database/pool.test.ts",
+  },
 ];

@@ -1,7 +1,7 @@
 /** Statements as the service runs them, whose cost a tenant can grow. */
 import { randomBytes } from "node:crypto";
 import type { Client } from "pg";
-import type { Queryable } from "#database/pool.ts";
+import type { Pool, Queryable } from "#database/pool.ts";
 import type { ServiceRole } from "#database/role-settings.ts";
 import { readQueues } from "#database/repositories/operator-overview.ts";
 import { expireOverdue } from "#database/repositories/webhooks/carriers.ts";
@@ -146,6 +146,14 @@ export function worker(growth: Growth, run: Statement["run"]): Statement {
   return { growth, role: "signet_worker", run };
 }
 
+/** Begins a transaction of its own. */
+function inOrder(growth: Growth, run: (pool: Pool, now: Date) => Promise<unknown>): Statement {
+  return {
+    ...worker(growth, async ({ cost, now }) => await run(cost.pool("signet_worker"), now)),
+    commits: true,
+  };
+}
+
 /** What the worker asks every second or minute, whatever waits. */
 export const rounds = {
   claim,
@@ -161,18 +169,19 @@ export const rounds = {
     const recent = { recentEndpoints: [], diedBefore: now, afterEndpoint: "" };
     return await claimLetters(db, { ...lists(now), ...recent });
   }),
-  "the search of overdue deliveries": worker("flat", async ({ db, now }) => {
+  "the search of overdue deliveries": inOrder("flat", async (pool, now) => {
     const before = new Date(now.getTime() - 60_000);
-    return await findOverdue(db, { before, claimedBefore: before, now, limit: LIMIT });
+    return await findOverdue(pool, { before, claimedBefore: before, now, limit: LIMIT });
   }),
   "the expiry of dead letters": worker("flat", async ({ db, now }) => await expireOverdue(db, now)),
-  "the lag": worker("flat", async ({ db, now }) => await readLag(db, now)),
+  "the lag": inOrder("flat", readLag),
 } satisfies Axis["statements"];
 
 export const queues: Statement = {
   growth: "linear",
   role: "signet_operator",
-  run: async ({ db, now }) => await readQueues(db, now.getTime()),
+  commits: true,
+  run: async ({ cost, now }) => await readQueues(cost.pool("signet_operator"), now.getTime()),
 };
 
 /** Removes what has expired, as the hourly upkeep does. */

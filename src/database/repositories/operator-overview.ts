@@ -3,8 +3,8 @@
  * and up to a limit, so the cost depends neither on the number of deliveries nor on that of endpoints.
  */
 import { DAY_MS } from "#domain/ids.ts";
-import type { Queryable } from "../pool.ts";
-import { planTransactionByRows } from "../transaction.ts";
+import type { Pool, Queryable } from "../pool.ts";
+import { planTransactionInOrder, queryInOrder } from "../transaction.ts";
 import { countUpTo, type OpenWork, openWorkColumns, type OpenWorkRow } from "./webhooks/census.ts";
 import { waitingRetry } from "./webhooks/list-claims.ts";
 
@@ -47,8 +47,8 @@ export const QUEUES = `SELECT ${openWorkColumns(OVERVIEW_COUNTED_MAX)},
     WHERE coalesce(s.current_at, s.created_at) <= $3::timestamptz - make_interval(days => e.days)) AS overdue_endpoint_secrets`;
 
 /** Counts open work. */
-export async function readQueues(db: Queryable, nowMs: number): Promise<Queues> {
-  const { rows } = await db.query<Omit<Queues, "retrying"> & OpenWorkRow>({
+export async function readQueues(pool: Pool, nowMs: number): Promise<Queues> {
+  const rows = await queryInOrder<Omit<Queues, "retrying"> & OpenWorkRow>(pool, {
     name: "operator-queues",
     text: QUEUES,
     values: [new Date(nowMs), new Date(nowMs + DAY_MS), new Date(nowMs - DAY_MS)],
@@ -115,9 +115,8 @@ export const LAG = `WITH RECURSIVE seen(tenant_id) AS (
  *
  * @param dueBefore instant before which a retry should have been made
  */
-export async function readTenantLag(db: Queryable, dueBefore: Date): Promise<TenantLag[]> {
-  const { rows } = await db.query<TenantLag>({ name: "operator-lag", text: LAG, values: [dueBefore] });
-  return rows;
+export async function readTenantLag(pool: Pool, dueBefore: Date): Promise<TenantLag[]> {
+  return await queryInOrder<TenantLag>(pool, { name: "operator-lag", text: LAG, values: [dueBefore] });
 }
 
 /** Returns the lag of one tenant (role signet_api, in a read of the tenant); counts are 1,000 at most. */
@@ -126,7 +125,7 @@ export async function readLagOf(
   tenantId: string,
   dueBefore: Date,
 ): Promise<Pick<TenantLag, "waiting" | "oldest_waiting" | "overdue" | "most_overdue">> {
-  await planTransactionByRows(db);
+  await planTransactionInOrder(db);
   const { rows } = await db.query<Pick<TenantLag, "waiting" | "oldest_waiting" | "overdue" | "most_overdue">>(
     {
       name: "operator-lag-of-tenant",

@@ -1,6 +1,7 @@
 /** A broken connection fails its holder's next query, not the process. Named statements keep to their connections. */
 import { expect, test } from "vitest";
 import { createPool, type Pool } from "#database/pool.ts";
+import { queryInOrder } from "#database/transaction.ts";
 import { createLogger } from "#observability/logger.ts";
 import { useTestDatabase } from "#test/support/services.ts";
 import { execute } from "#test/support/test-database.ts";
@@ -41,6 +42,8 @@ test("a named statement goes to an idle connection that has planned it, whicheve
     clients[0].release();
     clients[1].release();
     expect([await pidOf(pool), await pidOf(pool, "other")]).toEqual([pids[1], pids[1]]);
+    const text = "SELECT pg_backend_pid() AS pid";
+    expect(await queryInOrder(pool, { name: "looks", text })).toEqual([{ pid: pids[0] }]);
     // Both wait for the same turn. The second finds its connection lent, and plans on the other.
     expect(await Promise.all([pidOf(pool, "looks"), pidOf(pool, "looks")])).toEqual(pids);
     expect(await pidOf(pool, "other")).toBe(pids[1]);

@@ -5,7 +5,7 @@
 import { randomBytes } from "node:crypto";
 import { Client } from "pg";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { planByRows, roleSettings, type ServiceRole } from "#database/role-settings.ts";
+import { planInOrder, roleSettings, type ServiceRole } from "#database/role-settings.ts";
 import type { Queryable } from "#database/pool.ts";
 import { beginDayDrop } from "#database/repositories/partitions.ts";
 import { findOtherDays } from "#database/repositories/webhooks/claims.ts";
@@ -19,6 +19,18 @@ import type { TestDatabase } from "#test/support/test-database.ts";
 /** Roles whose statements must not depend on statistics; of signet_api, only what explains a delivery. */
 const ROLES: readonly ServiceRole[] = ["signet_worker", "signet_operator"];
 const EXPLAINS = ["countWaitingBefore", "readLagOf"];
+/** These read the starts of indexes in transactions that follow their order. */
+const IN_ORDER = [
+  ...EXPLAINS,
+  "findOverdue",
+  "readCensus",
+  "readLag",
+  "readQueues",
+  "readTenantLag",
+  "reclaimUnstarted",
+];
+/** It sorts what waits of days that have not begun, or whose retention is over: nearly nothing. */
+const SORTS = "findOtherDays";
 
 const OPEN_WORK =
   "deliveries_unclaimed deliveries_unstarted deliveries_carried_due deliveries_uncarried_answered deliveries_uncarried_timed_out deliveries_expiring";
@@ -166,10 +178,10 @@ afterAll(async () => {
 /** Plans a statement as its role does. */
 async function planOf({ role, text, name }: Looking, mode: string): Promise<Node> {
   const begun = roleSettings(role, 8_000, "transaction");
-  const byRows = EXPLAINS.includes(name) ? planByRows("transaction") : "";
+  const inOrder = IN_ORDER.includes(name) ? planInOrder() : "";
   // A run that forces parallel plans takes away the costs by which the planner chooses among small indexes.
   const serial = "SET LOCAL max_parallel_workers_per_gather = 0; SET LOCAL debug_parallel_query = off";
-  await client.query(`BEGIN; ${begun}; ${byRows}; ${serial}; SET LOCAL plan_cache_mode = ${mode}`);
+  await client.query(`BEGIN; ${begun}; ${inOrder}; ${serial}; SET LOCAL plan_cache_mode = ${mode}`);
   try {
     await client.query(`PREPARE looking AS ${text}`);
     const { rows } = await client.query<{ types: string[] }>(
@@ -194,6 +206,19 @@ async function planOf({ role, text, name }: Looking, mode: string): Promise<Node
 function strayScans(node: Node, name: string): string[] {
   const below = (node.Plans ?? []).flatMap((plan) => strayScans(plan, name));
   return [...below, ...strayScan(node, name), ...(name === ERASES ? [] : strayFound(node))];
+}
+
+/** Returns the days' indexes that are read as a whole, to sort what they hold and take its start. */
+function sortedScans(node: Node, name: string, sorts = false, limits = false): string[] {
+  const kind = node["Node Type"];
+  const index = indexes.get(node["Index Name"] ?? "");
+  if (index !== undefined) {
+    return sorts && name !== SORTS ? [`all of ${index}, sorted`] : [];
+  }
+  const isCut = kind === "Limit" || kind === "Aggregate";
+  return (node.Plans ?? []).flatMap((plan) =>
+    sortedScans(plan, name, (sorts && !isCut) || (kind === "Sort" && limits), kind === "Limit"),
+  );
 }
 
 /** Returns the tables that are read as a whole, though one row is found for each delivery or event. */
@@ -225,7 +250,8 @@ async function strays(): Promise<string[]> {
   const found = new Set<string>();
   for (const statement of looking) {
     for (const mode of ["force_generic_plan", "force_custom_plan"]) {
-      for (const scan of strayScans(await planOf(statement, mode), statement.name)) {
+      const plan = await planOf(statement, mode);
+      for (const scan of [...strayScans(plan, statement.name), ...sortedScans(plan, statement.name)]) {
         found.add(`${statement.place} (${mode}): ${scan}`);
       }
     }

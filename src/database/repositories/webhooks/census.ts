@@ -3,7 +3,8 @@
  * cost does not depend on the tables' size, and nothing is read unless the worker measures.
  */
 import { DAY_MS } from "#domain/ids.ts";
-import type { Queryable } from "#database/pool.ts";
+import type { Pool, Queryable } from "#database/pool.ts";
+import { queryInOrder } from "#database/transaction.ts";
 import { waitingRetry } from "./list-claims.ts";
 
 /** Limit of the counts. This value means that or more. */
@@ -74,8 +75,8 @@ interface CensusRow extends OpenWorkRow, Pick<Census, "overdue_endpoint_secrets"
 }
 
 /** Runs the census (role signet_worker). */
-export async function readCensus(db: Queryable, nowMs: number): Promise<Census> {
-  const { rows } = await db.query<CensusRow>({
+export async function readCensus(pool: Pool, nowMs: number): Promise<Census> {
+  const rows = await queryInOrder<CensusRow>(pool, {
     name: "census",
     text: CENSUS,
     values: [new Date(nowMs), new Date(nowMs + DAY_MS), new Date(nowMs - DAY_MS)],

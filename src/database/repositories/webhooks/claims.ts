@@ -7,9 +7,10 @@
  */
 import { putBounded } from "#domain/bounded-map.ts";
 import { idDay } from "#domain/ids.ts";
-import type { Queryable } from "#database/pool.ts";
+import type { Pool, Queryable } from "#database/pool.ts";
 import type { Row } from "#database/rows.ts";
 import { lateral, sql } from "#database/sql.ts";
+import { queryInOrder } from "#database/transaction.ts";
 import { joinSecrets, withSecrets } from "../stored-secrets.ts";
 import { HELD_TENANTS } from "../tenants.ts";
 import { dateLiteral, type LoadedColumns, type LoadedDelivery, loadedColumns } from "./attempts.ts";
@@ -413,10 +414,10 @@ export async function removeUnstartedLists(db: Queryable, carriers: readonly str
  * carrier, that carrier is skipped: a list started without all of its members could never get the rest.
  */
 export async function reclaimUnstarted(
-  db: Queryable,
+  pool: Pool,
   { before, now, limit }: { readonly before: Date; readonly now: Date; readonly limit: number },
 ): Promise<Claimed[]> {
-  const { rows } = await db.query<Claimed>({
+  const statement = {
     name: "reclaim-unstarted",
     text: `WITH carriers AS MATERIALIZED (
         SELECT DISTINCT carrier FROM (
@@ -438,8 +439,8 @@ export async function reclaimUnstarted(
       FROM picked JOIN whole ON whole.carrier = picked.carrier WHERE d.day = picked.day AND d.id = picked.id
       RETURNING ${CLAIMED}`,
     values: [before, now, limit],
-  });
-  return rows;
+  };
+  return await queryInOrder<Claimed>(pool, statement);
 }
 
 /** A first attempt with its carrier's fence. */

@@ -1,7 +1,7 @@
 /** What explains the state of a tenant's delivery or event (role signet_api, in a read of the tenant). */
 import { idDay } from "#domain/ids.ts";
 import type { Queryable } from "#database/pool.ts";
-import { planTransactionByRows } from "#database/transaction.ts";
+import { planTransactionInOrder } from "#database/transaction.ts";
 import type { Row } from "#database/rows.ts";
 
 /** Maximum number of deliveries that are counted. */
@@ -9,7 +9,7 @@ const COUNTED_MAX = 1_000;
 
 /** Returns how many of the tenant's deliveries wait for a worker before this one, 1,000 at most. */
 export async function countWaitingBefore(db: Queryable, tenantId: string, id: string): Promise<number> {
-  await planTransactionByRows(db);
+  await planTransactionInOrder(db);
   const { rows } = await db.query<{ n: number }>({
     name: "count-waiting-before",
     text: `SELECT count(*)::int AS n FROM (SELECT FROM deliveries WHERE carrier IS NULL AND state = 'QUEUED'

@@ -1,6 +1,7 @@
 /** Finds deliveries whose carrier has not acted in time. */
 import { idDay } from "#domain/ids.ts";
-import type { Queryable } from "#database/pool.ts";
+import type { Pool, Queryable } from "#database/pool.ts";
+import { queryInOrder } from "#database/transaction.ts";
 import { HELD_TENANTS } from "../tenants.ts";
 import { WAITING } from "./claims.ts";
 import { waitingRetry } from "./list-claims.ts";
@@ -27,10 +28,10 @@ export interface OverdueQuery {
 
 /** Returns overdue deliveries with a carrier, the most overdue first. */
 export async function findOverdue(
-  db: Queryable,
+  pool: Pool,
   { before, claimedBefore, now, limit }: OverdueQuery,
 ): Promise<OverdueDelivery[]> {
-  const { rows } = await db.query<OverdueDelivery>({
+  const statement = {
     name: "find-overdue",
     text: `SELECT d.id AS delivery_id, d.carrier, d.epoch, d.state, h.endpoint_id IS NOT NULL AS slow,
           d.claimed_at FROM (
@@ -45,8 +46,8 @@ export async function findOverdue(
       ) d
       LEFT JOIN endpoint_health h ON h.endpoint_id = d.endpoint_id AND h.slow_until > $2`,
     values: [before, now, limit, claimedBefore],
-  });
-  return rows;
+  };
+  return await queryInOrder<OverdueDelivery>(pool, statement);
 }
 
 /**
@@ -215,35 +216,34 @@ function firstRetryOf(name: string, condition: string): string {
           ) first)`;
 }
 
+const LAG = `WITH RECURSIVE ${tenantsWith("waiting", WAITING)}, ${tenantsWith("answered", ANSWERED)}, ${tenantsWith("timed_out", TIMED_OUT)}, oldest AS (
+    SELECT mine.created_at FROM ${runningOf("waiting")}
+    CROSS JOIN LATERAL (
+      SELECT d.created_at, d.cycle FROM deliveries d
+      WHERE ${WAITING} AND d.tenant_id = t.tenant_id ORDER BY d.id LIMIT ${LOOKED_AT_MAX}
+    ) mine WHERE mine.cycle = 1
+    UNION ALL
+    -- Excludes those that wait for their endpoint's rate limit, which their tenant has set.
+    (SELECT d.created_at FROM deliveries d JOIN endpoints p ON p.id = d.endpoint_id
+      WHERE d.carrier IS NOT NULL AND d.state = 'QUEUED' AND d.cycle = 1 AND d.claimed_at <= $1 AND p.rate_limit IS NULL
+        AND d.tenant_id NOT IN ${HELD_TENANTS}
+      ORDER BY d.claimed_at LIMIT ${LOOKED_AT_MAX})
+  )
+  SELECT
+    (SELECT min(created_at) FROM oldest) AS unattempted,
+    least(
+      (SELECT next_attempt_at FROM deliveries WHERE carrier IS NOT NULL AND state = 'RETRYING' AND tenant_id NOT IN ${HELD_TENANTS} ORDER BY next_attempt_at LIMIT 1),
+      ${firstRetryOf("answered", ANSWERED)},
+      ${firstRetryOf("timed_out", TIMED_OUT)}
+    ) AS overdue`;
+
 /**
  * Reads the lag from the starts of indexes. A replayed dead letter was accepted long ago and has had attempts. It
  * counts in neither figure until its first retry.
  */
-export async function readLag(db: Queryable, now: Date): Promise<Lag> {
-  const { rows } = await db.query<{ unattempted: Date | null; overdue: Date | null }>({
-    name: "read-lag",
-    text: `WITH RECURSIVE ${tenantsWith("waiting", WAITING)}, ${tenantsWith("answered", ANSWERED)}, ${tenantsWith("timed_out", TIMED_OUT)}, oldest AS (
-        SELECT mine.created_at FROM ${runningOf("waiting")}
-        CROSS JOIN LATERAL (
-          SELECT d.created_at, d.cycle FROM deliveries d
-          WHERE ${WAITING} AND d.tenant_id = t.tenant_id ORDER BY d.id LIMIT ${LOOKED_AT_MAX}
-        ) mine WHERE mine.cycle = 1
-        UNION ALL
-        -- Excludes those that wait for their endpoint's rate limit, which their tenant has set.
-        (SELECT d.created_at FROM deliveries d JOIN endpoints p ON p.id = d.endpoint_id
-          WHERE d.carrier IS NOT NULL AND d.state = 'QUEUED' AND d.cycle = 1 AND d.claimed_at <= $1 AND p.rate_limit IS NULL
-            AND d.tenant_id NOT IN ${HELD_TENANTS}
-          ORDER BY d.claimed_at LIMIT ${LOOKED_AT_MAX})
-      )
-      SELECT
-        (SELECT min(created_at) FROM oldest) AS unattempted,
-        least(
-          (SELECT next_attempt_at FROM deliveries WHERE carrier IS NOT NULL AND state = 'RETRYING' AND tenant_id NOT IN ${HELD_TENANTS} ORDER BY next_attempt_at LIMIT 1),
-          ${firstRetryOf("answered", ANSWERED)},
-          ${firstRetryOf("timed_out", TIMED_OUT)}
-        ) AS overdue`,
-    values: [now],
-  });
+export async function readLag(pool: Pool, now: Date): Promise<Lag> {
+  const statement = { name: "read-lag", text: LAG, values: [now] };
+  const rows = await queryInOrder<{ unattempted: Date | null; overdue: Date | null }>(pool, statement);
   const age = (instant: Date | null | undefined): number =>
     instant === null || instant === undefined ? 0 : Math.max(0, (now.getTime() - instant.getTime()) / 1_000);
   return {

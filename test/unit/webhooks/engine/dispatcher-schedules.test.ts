@@ -96,11 +96,22 @@ class Model {
   }
 
   readonly pool = {
-    query: async ({ name, values = [] }: { readonly name: string; readonly values?: Values }) => {
+    connect: async () => await Promise.resolve(this.#client),
+    query: async (asked: string | { readonly name: string; readonly values?: Values }) => {
+      // A transaction begins and ends with the named statement in it.
+      const { name, values = [] } = typeof asked === "string" ? { name: asked } : asked;
       const [known] = /^(?:claim-first|claim-named|find-other-days)/.exec(name) ?? [name];
       const statement = this.#statements[known];
-      return await this.#remotely(15, () => statement?.(values) ?? { rows: [], rowCount: 0 });
+      return typeof asked === "string"
+        ? { rows: [], rowCount: 0 }
+        : await this.#remotely(15, () => statement?.(values) ?? { rows: [], rowCount: 0 });
     },
+  };
+  readonly #client = {
+    query: this.pool.query,
+    on: () => undefined,
+    off: () => undefined,
+    release: () => undefined,
   };
 
   readonly attempts = {
