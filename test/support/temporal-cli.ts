@@ -10,10 +10,10 @@ type Configured = Pick<World, "config">;
 const run = promisify(execFile);
 
 /**
- * A run that continues as new briefly rejects signals, a namespace runs one batch at a time, and a busy worker answers
- * one query after the other.
+ * A run that continues as new briefly rejects signals, another call may hold a workflow for five seconds, a namespace runs
+ * one batch at a time, and a busy worker answers one query after the other.
  */
-const BUSY = /workflow is closing|Max concurrent batch operations|query buffer is full/;
+const BUSY = /workflow is closing|Workflow is busy|Max concurrent batch operations|query buffer is full/;
 
 /** Runs one command against the world's namespace. Resolves with its output; rejects if it fails. */
 export async function temporalCli({ config }: Configured, ...args: readonly string[]): Promise<string> {

@@ -1,4 +1,5 @@
 import { once } from "node:events";
+import { type AddressInfo, createServer } from "node:net";
 import { Worker } from "node:worker_threads";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { loadConfig } from "#config/config.ts";
@@ -183,34 +184,21 @@ describe("an idle connection that the receiver closes just before the next reque
   );
 });
 
-/**
- * Answers each request and hangs up at once, unannounced, in its own thread. The end follows the answer without a turn of
- * the thread between: a request that came then would rightly be aborted.
- */
-const HANGS_UP = `
-  const { parentPort, workerData } = require("node:worker_threads");
-  const server = require("node:net").createServer((socket) => {
-    socket.on("error", () => {});
-    socket.on("data", () => {
-      const answer = "HTTP/1.1 200 OK\\r\\nContent-Length: 2\\r\\n\\r\\nok";
-      if (workerData === "end") {
-        socket.end(answer);
-      } else {
-        socket.write(answer);
-        socket[workerData]();
-      }
-    });
-  });
-  server.listen(0, "127.0.0.1", () => parentPort.postMessage(server.address().port));
-`;
-
 describe("a receiver that hangs up after each response, unannounced", () => {
-  it.each(["end", "destroy", "resetAndDestroy"])("by %s() loses no delivery", async (how) => {
-    const worker = new Worker(HANGS_UP, { eval: true, workerData: how });
-    const [port] = (await once(worker, "message")) as [number];
-    await sendMany(60, 2, `http://127.0.0.1:${port}/`);
+  it.each(["end", "destroy", "resetAndDestroy"] as const)("by %s() loses no delivery", async (how) => {
+    // In the sender's own thread, so that the end follows the answer before the sender goes on. A request that comes
+    // between the two would rightly be aborted.
+    const server = createServer((socket) => {
+      socket.on("error", () => undefined);
+      socket.on("data", () => {
+        socket.write("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
+        socket[how]();
+      });
+    }).listen(0, "127.0.0.1");
+    await once(server, "listening");
+    await sendMany(60, 2, `http://127.0.0.1:${(server.address() as AddressInfo).port}/`);
     expect(sender.statistics().opened).toBe(60);
-    await worker.terminate();
+    server.close();
   });
 });
 
