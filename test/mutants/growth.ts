@@ -285,8 +285,8 @@ export const GROWTH: readonly Mutant[] = [
     name: "lag-reads-every-retry",
     breaks: "What a worker asks each round costs the same, however much waits (docs/benchmarks.md)",
     file: "src/database/repositories/webhooks/reconciliation.ts",
-    find: "AND d.tenant_id = t.tenant_id ORDER BY d.next_attempt_at LIMIT 1",
-    replace: "AND d.tenant_id = t.tenant_id ORDER BY d.next_attempt_at OFFSET 0",
+    find: "ORDER BY d.tenant_id, d.${order} LIMIT 1",
+    replace: "ORDER BY d.tenant_id, d.epoch, d.${order} LIMIT 1",
     caughtBy: "test/integration/database/growth.test.ts",
   },
   {
