@@ -57,14 +57,14 @@ export async function sendBeforeCommit(db: Queryable): Promise<void> {
  * Runs `work` in one transaction. Commits if it returns, and rolls back if it throws.
  *
  * @param work changes nothing but the database: it runs again if PostgreSQL ends the transaction in favour of others
+ * @param name of a statement that it runs, for {@link connectFor}
  */
-export async function transaction<T>(pool: Pool, work: Work<T>): Promise<T> {
-  return await repeatContended(async () => await runTransaction(pool, work));
+export async function transaction<T>(pool: Pool, work: Work<T>, name?: string): Promise<T> {
+  return await repeatContended(async () => await runTransaction(pool, work, name));
 }
 
 type Work<T> = (client: PoolClient) => Promise<T>;
 
-/** @param name of a statement that it runs, for {@link connectFor} */
 async function runTransaction<T>(pool: Pool, work: Work<T>, name?: string): Promise<T> {
   const { client, release } = await hold(pool, name);
   let unusable: Error | undefined;
@@ -152,5 +152,5 @@ export async function queryInOrder<R extends QueryResultRow>(pool: Pool, stateme
     await planTransactionInOrder(client);
     return (await client.query<R>(statement)).rows;
   };
-  return await repeatContended(async () => await runTransaction(pool, work, statement.name));
+  return await transaction(pool, work, statement.name);
 }
