@@ -113,9 +113,9 @@ export const RECORDS: readonly Mutant[] = [
     name: "deadlocked-write-fails",
     breaks: "A request that PostgreSQL ends in a deadlock is repeated (docs/guarantees.md)",
     file: "src/database/transaction.ts",
-    find: "repeatContended(async () => await runTransaction(pool, work))",
+    find: "repeatContended(async () => await runTransaction(pool, work, name))",
     replace:
-      "(pool.ended ? repeatContended(async () => await runTransaction(pool, work)) : runTransaction(pool, work))",
+      "(pool.ended ? repeatContended(async () => await runTransaction(pool, work, name)) : runTransaction(pool, work, name))",
     caughtBy: "test/integration/api/deadlocks.test.ts",
   },
   {
