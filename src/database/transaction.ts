@@ -146,11 +146,32 @@ export async function planTransactionInOrder(db: Queryable): Promise<void> {
   await db.query(planInOrder());
 }
 
-/** Runs one statement that reads the starts of the indexes of what waits, in their order. Returns its rows. */
+/** The last of the statements of {@link inTurn}, by their pool. */
+const looks = new WeakMap<Queryable, Promise<unknown>>();
+
+/**
+ * Waits for the earlier ones of a pool, then runs a statement over all days for which nobody waits. PostgreSQL plans each
+ * again after an ANALYZE. All at once, they take every core for a second.
+ *
+ * @param look may not call this function
+ */
+export async function inTurn<T>(pool: Queryable, look: () => Promise<T>): Promise<T> {
+  const mine = (looks.get(pool) ?? Promise.resolve()).then(look);
+  looks.set(
+    pool,
+    mine.catch(() => undefined),
+  );
+  return await mine;
+}
+
+/**
+ * Runs one statement that reads the starts of the indexes of what waits, in their order, and {@link inTurn}. Returns its
+ * rows.
+ */
 export async function queryInOrder<R extends QueryResultRow>(pool: Pool, statement: Named): Promise<R[]> {
   const work: Work<R[]> = async (client) => {
     await planTransactionInOrder(client);
     return (await client.query<R>(statement)).rows;
   };
-  return await transaction(pool, work, statement.name);
+  return await inTurn(pool, async () => await transaction(pool, work, statement.name));
 }

@@ -122,4 +122,12 @@ export const NEIGHBOURS: readonly Mutant[] = [
     replace: 'pool instanceof BoundedPool && name === "" ?',
     caughtBy: "test/integration/database/pool.test.ts",
   },
+  {
+    name: "looks-run-at-once",
+    breaks: "Statements over all days run one after another, so that their plans take one core (decision 40)",
+    file: "src/database/transaction.ts",
+    find: "(looks.get(pool) ?? Promise.resolve()).then(look)",
+    replace: "Promise.resolve(looks.get(pool) && undefined).then(look)",
+    caughtBy: "test/unit/database/transaction.test.ts",
+  },
 ];

@@ -5,6 +5,7 @@
 import type { Logger } from "pino";
 import { CLOCK_SKEW_MAX_MS } from "#database/database-clock.ts";
 import type { Queryable } from "#database/pool.ts";
+import { inTurn } from "#database/transaction.ts";
 import type { Clock, Timers } from "#domain/clock.ts";
 import type { UpkeepJob } from "#runtime/upkeep.ts";
 import { chosenRows } from "./claims.ts";
@@ -107,7 +108,8 @@ const FUTURE_CYCLES: Repair = {
 
 async function repair(db: Queryable, { name, longestMs, text }: Repair, nowMs: number): Promise<number> {
   const beyond = new Date(nowMs + longestMs + CLOCK_SKEW_MAX_MS);
-  const { rowCount } = await db.query({ name, text, values: [new Date(nowMs), beyond, ROWS_MAX] });
+  const statement = { name, text, values: [new Date(nowMs), beyond, ROWS_MAX] };
+  const { rowCount } = await inTurn(db, async () => await db.query(statement));
   return rowCount ?? 0;
 }
 
