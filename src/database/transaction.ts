@@ -1,4 +1,4 @@
-import type { QueryConfig, QueryResultRow } from "pg";
+import type { QueryConfig, QueryResult, QueryResultRow } from "pg";
 import { repeatContended } from "./errors.ts";
 import {
   beginStatement,
@@ -146,16 +146,15 @@ export async function planTransactionInOrder(db: Queryable): Promise<void> {
   await db.query(planInOrder());
 }
 
-/** The last of the statements of {@link inTurn}, by their pool. */
+/** The last statement of each pool that waits for its turn. */
 const looks = new WeakMap<Queryable, Promise<unknown>>();
 
 /**
- * Waits for the earlier ones of a pool, then runs a statement over all days for which nobody waits. PostgreSQL plans each
- * again after an ANALYZE. All at once, they take every core for a second.
+ * Runs a look after the earlier ones of its pool.
  *
  * @param look may not call this function
  */
-export async function inTurn<T>(pool: Queryable, look: () => Promise<T>): Promise<T> {
+async function inTurn<T>(pool: Queryable, look: () => Promise<T>): Promise<T> {
   const mine = (looks.get(pool) ?? Promise.resolve()).then(look);
   looks.set(
     pool,
@@ -165,7 +164,18 @@ export async function inTurn<T>(pool: Queryable, look: () => Promise<T>): Promis
 }
 
 /**
- * Runs one statement that reads the starts of the indexes of what waits, in their order, and {@link inTurn}. Returns its
+ * Runs a statement over all days for which nobody waits, after the earlier ones of its pool. PostgreSQL plans each again
+ * after an ANALYZE. All at once, they take every core for a second.
+ */
+export async function queryInTurn<R extends QueryResultRow>(
+  pool: Queryable,
+  statement: Named,
+): Promise<QueryResult<R>> {
+  return await inTurn(pool, async () => await pool.query<R>(statement));
+}
+
+/**
+ * Like {@link queryInTurn}, for a statement that reads the starts of the indexes of what waits, in their order. Returns its
  * rows.
  */
 export async function queryInOrder<R extends QueryResultRow>(pool: Pool, statement: Named): Promise<R[]> {

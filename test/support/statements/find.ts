@@ -67,7 +67,10 @@ function declaredRoles(name: string): ServiceRole[] {
 /** Returns the connection of a call that sends a statement, and where in its arguments the statement is. */
 function sending(call: CallExpression): { readonly connection: Node; readonly at: number } | undefined {
   const callee = call.expression;
-  if (["copyOut", "queryInOrder"].includes(callee.getText()) && call.arguments[0] !== undefined) {
+  if (
+    ["copyOut", "queryInOrder", "queryInTurn"].includes(callee.getText()) &&
+    call.arguments[0] !== undefined
+  ) {
     return { connection: call.arguments[0], at: 1 };
   }
   const sends = is.isPropertyAccessExpression(callee) && callee.name.text === "query";

@@ -1,19 +1,20 @@
 /** Statements over all days run one after another, whatever becomes of them. */
 import { expect, test } from "vitest";
 import type { Queryable } from "#database/pool.ts";
-import { inTurn } from "#database/transaction.ts";
+import { queryInTurn } from "#database/transaction.ts";
 
 test("looks of a pool run in turn, also after a failure, and those of another pool beside them", async () => {
-  const [pool, other] = [{}, {}] as [Queryable, Queryable];
   const began: string[] = [];
   const gates = new Map<string, PromiseWithResolvers<string>>();
-  const look = async (of: Queryable, name: string): Promise<string> =>
-    await inTurn(of, async () => {
-      began.push(name);
-      const gate = Promise.withResolvers<string>();
-      gates.set(name, gate);
-      return await gate.promise;
-    });
+  const query = async ({ name }: { readonly name: string }): Promise<string> => {
+    began.push(name);
+    const gate = Promise.withResolvers<string>();
+    gates.set(name, gate);
+    return await gate.promise;
+  };
+  const [pool, other] = [{ query }, { query }] as unknown as [Queryable, Queryable];
+  const look = async (of: Queryable, name: string): Promise<unknown> =>
+    await queryInTurn(of, { name, text: "SELECT" });
   const [first, second, third, elsewhere] = [
     look(pool, "first"),
     look(pool, "second"),

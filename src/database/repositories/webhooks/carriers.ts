@@ -4,7 +4,7 @@
  */
 import { idDay } from "#domain/ids.ts";
 import type { Queryable } from "#database/pool.ts";
-import { inTurn } from "#database/transaction.ts";
+import { queryInTurn } from "#database/transaction.ts";
 import type { Row } from "#database/rows.ts";
 import { type EndpointAgainst, endpointAgainst } from "../endpoints/endpoints.ts";
 import { HELD_TENANTS } from "../tenants.ts";
@@ -109,7 +109,7 @@ export const EXPIRED_AT_ONCE = 500;
  * overdue rows, and would read every delivery once these are many.
  */
 export async function expireOverdue(db: Queryable, now: Date): Promise<number> {
-  const statement = {
+  const { rowCount } = await queryInTurn(db, {
     name: "expire-overdue",
     text: `WITH overdue AS (
         SELECT day, id FROM deliveries WHERE state = 'DEAD_LETTERED' AND expires_at <= $1
@@ -117,7 +117,6 @@ export async function expireOverdue(db: Queryable, now: Date): Promise<number> {
       )
       UPDATE deliveries d SET state = 'EXPIRED' FROM overdue o WHERE d.day = o.day AND d.id = o.id`,
     values: [now],
-  };
-  const { rowCount } = await inTurn(db, async () => await db.query(statement));
+  });
   return rowCount ?? 0;
 }

@@ -5,7 +5,7 @@
 import type { Logger } from "pino";
 import { CLOCK_SKEW_MAX_MS } from "#database/database-clock.ts";
 import type { Queryable } from "#database/pool.ts";
-import { inTurn } from "#database/transaction.ts";
+import { queryInTurn } from "#database/transaction.ts";
 import type { Clock, Timers } from "#domain/clock.ts";
 import type { UpkeepJob } from "#runtime/upkeep.ts";
 import { chosenRows } from "./claims.ts";
@@ -108,8 +108,7 @@ const FUTURE_CYCLES: Repair = {
 
 async function repair(db: Queryable, { name, longestMs, text }: Repair, nowMs: number): Promise<number> {
   const beyond = new Date(nowMs + longestMs + CLOCK_SKEW_MAX_MS);
-  const statement = { name, text, values: [new Date(nowMs), beyond, ROWS_MAX] };
-  const { rowCount } = await inTurn(db, async () => await db.query(statement));
+  const { rowCount } = await queryInTurn(db, { name, text, values: [new Date(nowMs), beyond, ROWS_MAX] });
   return rowCount ?? 0;
 }
 

@@ -4,7 +4,7 @@
  */
 import { idDay } from "#domain/ids.ts";
 import type { Queryable } from "#database/pool.ts";
-import { inTurn } from "#database/transaction.ts";
+import { queryInTurn } from "#database/transaction.ts";
 import { HELD_TENANTS } from "../tenants.ts";
 import { chosenRows, CLAIMED, type Claimed, TENANTS_MAX, WAITING } from "./claims.ts";
 
@@ -222,7 +222,7 @@ export async function claimLetters(
     `(SELECT d.endpoint_id FROM deliveries d WHERE ${WAITING_LETTER} AND d.endpoint_id > ${after}
       ORDER BY d.carrier, d.endpoint_id LIMIT 1)`;
   const full = "candidates WHERE length >= $2::int OR died_at < $5 OR endpoint_id <> ALL ($7::text[])";
-  const statement = {
+  const { rows } = await queryInTurn<Omit<ClaimedLetter, "delivery_id"> & ClaimedRow>(db, {
     name: "claim-letters",
     text: `WITH RECURSIVE seen(endpoint_id, list) AS (
         SELECT ${next("$6::text")}, 1
@@ -249,9 +249,7 @@ export async function claimLetters(
       FROM (SELECT coalesce(max(endpoint_id), '') AS endpoint_id FROM waiting WHERE list = cardinality($1::text[])) last
       LEFT JOIN claimed ON true`,
     values: [carriers, listMax, now, worker, diedBefore, afterEndpoint, recentEndpoints],
-  };
-  type Row = Omit<ClaimedLetter, "delivery_id"> & ClaimedRow;
-  const { rows } = await inTurn(db, async () => await db.query<Row>(statement));
+  });
   return {
     claimed: rows.flatMap(({ last_endpoint: _last, delivery_id, ...row }) =>
       delivery_id === null ? [] : [{ delivery_id, ...row }],

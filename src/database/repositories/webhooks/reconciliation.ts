@@ -1,7 +1,7 @@
 /** Finds deliveries whose carrier has not acted in time. */
 import { idDay } from "#domain/ids.ts";
 import type { Pool, Queryable } from "#database/pool.ts";
-import { inTurn, queryInOrder } from "#database/transaction.ts";
+import { queryInOrder, queryInTurn } from "#database/transaction.ts";
 import { HELD_TENANTS } from "../tenants.ts";
 import { WAITING } from "./claims.ts";
 import { waitingRetry } from "./list-claims.ts";
@@ -97,14 +97,13 @@ export async function findCarriersOfLetters(
     carriers,
   }: { readonly after: string; readonly letters: number; readonly carriers: number },
 ): Promise<{ readonly found: readonly CarrierOfLetters[]; readonly next: string }> {
-  const statement = {
+  const { rows } = await queryInTurn<CarrierOfLetters>(db, {
     name: "find-carriers-of-letters",
     text: `SELECT carrier, count(*)::int AS letters FROM (
         SELECT carrier FROM deliveries WHERE state = 'DEAD_LETTERED' AND carrier > $1 ORDER BY carrier LIMIT $2
       ) page GROUP BY carrier ORDER BY carrier`,
     values: [after, letters],
-  };
-  const { rows } = await inTurn(db, async () => await db.query<CarrierOfLetters>(statement));
+  });
   const read = rows.reduce((sum, row) => sum + row.letters, 0);
   // The rest of the last one may be on the next page.
   const whole = read < letters ? rows : rows.slice(0, -1);
@@ -117,7 +116,7 @@ export async function lettersOfCarriers(
   db: Queryable,
   carriers: readonly string[],
 ): Promise<ReadonlyMap<string, number>> {
-  const statement = {
+  const { rows } = await queryInTurn<CarrierOfLetters>(db, {
     name: "letters-of-carriers",
     // For a limit that it does not know, the planner follows an index that is in order.
     text: `SELECT c.carrier, l.letters FROM unnest($1::text[]) AS c(carrier) CROSS JOIN LATERAL (
@@ -127,8 +126,7 @@ export async function lettersOfCarriers(
         ) mine
       ) l WHERE l.letters > 0`,
     values: [carriers],
-  };
-  const { rows } = await inTurn(db, async () => await db.query<CarrierOfLetters>(statement));
+  });
   return new Map(rows.map(({ carrier, letters }) => [carrier, letters]));
 }
 
@@ -155,7 +153,7 @@ export async function findLettersOf(db: Queryable, carrier: string): Promise<Let
 
 /** Counts dead letters that have waited for a carrier since before an instant, up to 10,000. */
 export async function countUncarriedLetters(db: Queryable, before: Date): Promise<number> {
-  const statement = {
+  const { rows } = await queryInTurn<{ count: number }>(db, {
     name: "count-uncarried-letters",
     // For a limit that it does not know, the planner follows an index that is in order.
     text: `SELECT count(*)::int AS count FROM (
@@ -163,8 +161,7 @@ export async function countUncarriedLetters(db: Queryable, before: Date): Promis
         ORDER BY carrier, endpoint_id, id LIMIT (SELECT 10000)
       ) waiting`,
     values: [before],
-  };
-  const { rows } = await inTurn(db, async () => await db.query<{ count: number }>(statement));
+  });
   return rows[0]?.count ?? 0;
 }
 
