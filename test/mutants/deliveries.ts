@@ -7,7 +7,7 @@ export const DELIVERIES: readonly Mutant[] = [
     breaks: "An attempt for which the worker lacks descriptors is made again (docs/guarantees.md)",
     file: "src/webhooks/engine/in-flight-requests.ts",
     find: '(ended?.kind === "postponed" ? void this.#remove(id, request) : this.#end(id, request))',
-    replace: "this.#end(id, request)",
+    replace: '(ended?.kind === "postponed" ? this.#end(id, request) : this.#end(id, request))',
     caughtBy: "test/unit/webhooks/engine/in-flight-requests.test.ts",
   },
   {
@@ -298,7 +298,7 @@ export const DELIVERIES: readonly Mutant[] = [
     breaks: "A tenant that fills a worker does not delay the deliveries of others",
     file: "src/webhooks/engine/dispatch-plan.ts",
     find: "exceptTenants: busyTenants,",
-    replace: "exceptTenants: [],",
+    replace: "exceptTenants: busyTenants.slice(0, 0),",
     caughtBy: "test/unit/webhooks/engine/dispatcher.test.ts",
   },
   {

@@ -71,7 +71,7 @@ export const DISPATCH: readonly Mutant[] = [
     breaks: "The outbox takes what a claim would leave there (decision 42)",
     file: "src/webhooks/engine/dispatch-plan.ts",
     find: "underWay + count > underWayMax ||",
-    replace: "underWay + 1 > underWayMax ||",
+    replace: "underWay + Math.min(count, 1) > underWayMax ||",
     caughtBy: "test/unit/webhooks/engine/dispatch-plan.test.ts",
   },
   {
@@ -103,7 +103,7 @@ export const DISPATCH: readonly Mutant[] = [
     breaks: "Each delivery is claimed within its bound, also without a notification",
     file: "src/webhooks/engine/known-outbox.ts",
     find: "this.#searchedAtMs + SEARCH_MS",
-    replace: "Number.POSITIVE_INFINITY",
+    replace: "this.#searchedAtMs + 1e6 * SEARCH_MS",
     caughtBy: "test/unit/webhooks/engine/dispatch-plan.test.ts",
   },
   {

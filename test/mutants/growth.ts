@@ -57,8 +57,7 @@ export const GROWTH: readonly Mutant[] = [
     breaks: "A claim finds endpoints and secrets by their keys, whatever the statistics say (decision 40)",
     file: "src/database/sql.ts",
     find: "WHERE ${condition} OFFSET 0) ${alias}`",
-    replace:
-      "[table, before], { ...patience, timers: { sleep: async () => await Promise.reject(new Error()) } })",
+    replace: "WHERE ${condition}) ${alias}`",
     caughtBy: "test/integration/database/waiting-plans.test.ts",
   },
   {
@@ -179,7 +178,7 @@ export const GROWTH: readonly Mutant[] = [
     breaks: "Pages of usage have the rows of the whole list (docs/operations.md)",
     file: "src/database/repositories/webhooks/delivery-counts.ts",
     find: "row.tenant_id > afterTenant || row.day > afterDay",
-    replace: "row.tenant_id > afterTenant",
+    replace: "row.tenant_id > afterTenant || (row.day > afterDay && row.tenant_id > afterTenant)",
     caughtBy: "test/integration/admin/usage.test.ts",
   },
   {

@@ -88,7 +88,7 @@ export const OUTSIDERS: readonly Mutant[] = [
     breaks: "A request that others may route or frame in another way is a 400 (RFC 9112 section 3.2)",
     file: "src/http/plugins/request-hygiene.ts",
     find: "if (headers.host !== undefined && !HOST.test(headers.host)) {",
-    replace: 'if (headers.host === "") {',
+    replace: 'if (headers.host !== undefined && !HOST.test("signet.example")) {',
     caughtBy: "test/integration/api/hostile-requests.test.ts",
   },
   {
@@ -145,7 +145,7 @@ export const OUTSIDERS: readonly Mutant[] = [
     breaks: "An edge with a valid certificate cannot fill a hub's memory (docs/security-model.md)",
     file: "src/revocation/hub-messages.ts",
     find: "return NONCE.test(request.nonce) ? request : undefined;",
-    replace: "return request;",
+    replace: "return NONCE.test(request.nonce.slice(0, 43)) ? request : undefined;",
     caughtBy: "test/integration/revocation/hubs.test.ts",
   },
   {
@@ -169,7 +169,7 @@ export const OUTSIDERS: readonly Mutant[] = [
     breaks: "A connection of an edge introduces its own process only (docs/security-model.md)",
     file: "src/revocation/hub-child.ts",
     find: "((this.#introduced ?? lockKey) === lockKey && this.peer",
-    replace: "(this.peer",
+    replace: "((this.#introduced ?? lockKey) !== -1 && this.peer",
     caughtBy: "test/unit/revocation/hub-peer.test.ts",
   },
   {

@@ -79,7 +79,7 @@ export const SENT: readonly Mutant[] = [
     breaks: "Submitting a form twice has a single effect (docs/portal.md)",
     file: "src/portal/visit.ts",
     find: "idempotencyKey: once",
-    replace: "idempotencyKey: asked.idempotencyKey",
+    replace: "idempotencyKey: [once, asked.idempotencyKey][1]",
     caughtBy: "test/unit/portal/visit.test.ts",
   },
   {

@@ -23,7 +23,7 @@ export const TEMPORAL: readonly Mutant[] = [
     breaks: "Workers that get no further connection leave none over the new one (docs/guarantees.md)",
     file: "src/temporal/workers.ts",
     find: "const last = await another();\n",
-    replace: "const [last] = await Promise.all([another(), runQueues({ ...options, connection })]);\n",
+    replace: "const [last] = await Promise.all([another(), runQueues({ ...this.#options, connection })]);\n",
     caughtBy: "test/integration/temporal/workers.test.ts",
   },
   {
@@ -182,7 +182,7 @@ export const TEMPORAL: readonly Mutant[] = [
     breaks: "A delivery whose id names an open workflow of others gets another one at once (decision 37)",
     file: "src/webhooks/engine/list-lanes.ts",
     find: "await this.#startElsewhere(carrier, members, start);",
-    replace: 'this.#afterRetryTenant += "";',
+    replace: "await (members.length < 0 ? this.#startElsewhere(carrier, members, start) : undefined);",
     caughtBy: "test/workflows/reconciler.test.ts",
   },
   {
