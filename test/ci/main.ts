@@ -120,9 +120,7 @@ const [others, { checked, onNodes }] = await parts.together(
 );
 // Large tables are read in parallel, and the tests' are small. These files read lists and make every statement.
 const lists = [
-  ...["bounded-pages", "day-pages", "parallel-plans", "statements", "waiting-plans"].map(
-    (file) => `database/${file}`,
-  ),
+  ...["bounded-pages", "day-pages", "parallel-plans", "statements"].map((file) => `database/${file}`),
   ...["audit", "overview-scale", "tenant-state", "usage"].map((file) => `admin/${file}`),
   "compliance/verify",
   "api/metadata-filter",
