@@ -11,6 +11,7 @@ const ALWAYS: readonly ErrorCode[] = [
   "INVALID_REQUEST",
   "URI_TOO_LONG",
   "RATE_LIMITED",
+  "HEADERS_TOO_LARGE",
   "INTERNAL",
   "UNAVAILABLE",
 ];

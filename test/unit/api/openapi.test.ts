@@ -299,7 +299,7 @@ describe.each(["tenants", "operators"] as const)("the document for %s", (audienc
   test("every operation lists the errors of its kind, and every response has an example", () => {
     for (const [name, { responses }] of operationsOf(document.paths)) {
       expect(Object.keys(responses), name).toEqual(
-        expect.arrayContaining(["400", "414", "429", "500", "503"]),
+        expect.arrayContaining(["400", "414", "429", "431", "500", "503"]),
       );
       const [success] = Object.entries(responses).filter(([status]) => status.startsWith("2"));
       // RFC 7009 and the Shared Signals Framework want 200 without a body.
