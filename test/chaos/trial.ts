@@ -23,7 +23,8 @@ import { type Part, publishParts, type PublishedPart } from "./traffic.ts";
 
 const POLL_MS = 5;
 const DRAIN = { idleMs: 90_000, maxMs: 240_000 };
-const SETTLE_MS = 60_000;
+/** A delivery whose claim was lost gets another workflow within two minutes (docs/guarantees.md). */
+const SETTLE_MS = 120_000;
 const ARRIVAL_TIMEOUT_MS = 180_000;
 
 /** The environment of a case. */
