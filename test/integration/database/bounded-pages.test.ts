@@ -90,7 +90,7 @@ async function seed(tenant: Tenant, state: string, count: number): Promise<Place
         INSERT INTO clog (log_id, idx, entry, leaf_hash, at, type, tenant_id)
         SELECT 1, (SELECT greatest(max(idx), 10000000) FROM clog) + 1 + n, convert_to(jsonb_build_object('actor', 'operator:bootstrap', 'at', $5::text, 'details', '{}'::jsonb, 'type', 'tenant.created',
             'target', $1, 'tenant', $1, 'request_id', NULL, 'reason', NULL, 'v', 1, 'idx', 1, 'salt', '')::text, 'UTF8'),
-          sha256(''), at, 'tenant.created', $1 FROM rows
+          sha256(''), at, 'tenant.created', $1 FROM rows WHERE $6
       ), job AS (
         INSERT INTO replay_jobs (id, tenant_id, kind, state, rate_per_second, total, position, created_at, touched_at, finished_at)
         VALUES ($3, $1, 'dead_letters', 'COMPLETED', 1, ${count}, ${count}, now(), now(), now())
@@ -103,7 +103,8 @@ async function seed(tenant: Tenant, state: string, count: number): Promise<Place
       SELECT day, delivery, $1, event, 'inference.completed', $2, $4, 1, ${state === "QUEUED" ? "NULL" : "500"}, ${settled},
         CASE WHEN $4 = 'DEAD_LETTERED' THEN 'attempts_exhausted' END, at,
         CASE WHEN $4 = 'DEAD_LETTERED' THEN now() + interval '1 day' END FROM rows`,
-    [tenant.tenantId, endpointId, replayId, state, ago(0)],
+    // Entries of the log are read with the first state alone.
+    [tenant.tenantId, endpointId, replayId, state, ago(0), state === STATES[0]],
   );
   const { rows } = await client.query<{ id: string }>(
     "SELECT min(id) AS id FROM deliveries WHERE tenant_id = $1",
