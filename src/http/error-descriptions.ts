@@ -286,10 +286,7 @@ export const ERROR_DESCRIPTIONS: Readonly<Record<ErrorCode, ErrorDescription>> =
   },
   HEADERS_TOO_LARGE: {
     meaning: "The request has too many headers, or headers that are too large.",
-    causes: [
-      "A proxy adds headers, or cookies have grown.",
-      "The path and query, which count as well, are longer than 16 KiB.",
-    ],
+    causes: ["A proxy adds headers, or cookies have grown."],
     remedies: ["Send fewer and shorter headers."],
   },
   INTERNAL: {

@@ -59,6 +59,14 @@ export const NUMBERS: readonly Mutant[] = [
     caughtBy: "test/promises/openapi.test.ts",
   },
   {
+    name: "long-url-is-a-long-header",
+    breaks: "A path and query of more than 8,192 characters are a 414 (docs/reference/limits.md)",
+    file: "src/http/plugins/client-errors.ts",
+    find: "{${URI_MAX + 1}}",
+    replace: "{${2 * URI_MAX + 1}}",
+    caughtBy: "test/integration/api/hostile-requests.test.ts",
+  },
+  {
     name: "counters-of-32-bits",
     breaks: "Generated clients read what can grow (docs/generated-clients.md)",
     file: "src/api/openapi/describe.ts",

@@ -4,7 +4,7 @@ import { METHODS, STATUS_CODES } from "node:http";
 import { type ErrorCode, SignetError } from "#domain/errors.ts";
 import { TUNNEL_WANTED } from "#runtime/http-server.ts";
 import { PROBLEM_JSON, problemDocument } from "../problem.ts";
-import { uriTooLong } from "../uri-length.ts";
+import { URI_MAX, uriTooLong } from "../uri-length.ts";
 import { type AllowedMethods, noSuchRoute } from "./allowed-methods.ts";
 
 const PARSER_CODES: Readonly<Record<string, { code: ErrorCode; detail: string }>> = {
@@ -21,15 +21,15 @@ interface ParserFailure extends NodeJS.ErrnoException {
   readonly bytesParsed?: number;
 }
 
-/** Matches a method and target without the end of the line. */
-const ENDLESS_REQUEST_LINE = /^[A-Z-]{1,32} [^\n]*$/;
+/** Matches a method and a target without the end of the line, or of more characters than a target may have. */
+const LONG_REQUEST_LINE = new RegExp(String.raw`^[A-Z-]{1,32} (?:[^\n]*$|\S{${URI_MAX + 1}})`);
 
-/** Checks whether the target alone exceeds the header limit. Cannot detect a target that came in several chunks. */
+/** Checks whether the target is why the headers are too large. Cannot detect one that came in several chunks. */
 function isAddressTooLong({ code, rawPacket, bytesParsed }: ParserFailure): boolean {
   return (
     code === "HPE_HEADER_OVERFLOW" &&
     rawPacket !== undefined &&
-    ENDLESS_REQUEST_LINE.test(rawPacket.toString("latin1", 0, bytesParsed))
+    LONG_REQUEST_LINE.test(rawPacket.toString("latin1", 0, bytesParsed))
   );
 }
 

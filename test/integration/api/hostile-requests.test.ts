@@ -117,6 +117,7 @@ test.each([
   ["an unknown path", `/${"x".repeat(8_200)}`],
   ["a query", `/v1/credentials?cursor=${"x".repeat(8_200)}`],
   ["a path too long for the parser", `/${"x".repeat(20_000)}`],
+  ["a query too long for the parser with the headers", `/v1/credentials?cursor=${"x".repeat(16_200)}`],
 ])("%s of more than 8 KiB is a 414, and the answer does not repeat it", async (_name, target) => {
   const answer = await send(request(`GET ${target} HTTP/1.1`, HOST, `Authorization: Bearer ${token}`));
   expectProblem(answer, 414, "URI_TOO_LONG");
