@@ -170,6 +170,7 @@ function valuesOf({ name, schema, example }: Parameter, place: Place): readonly 
     actor: ["operator:bootstrap", "operator:none"],
     id: ["own-1", "none"],
     name: ["none"],
+    // All types are read by one statement.
     type: ["tenant.created", "tenant.suspended"],
   };
   const values = known[name] ?? schema.enum;

@@ -33,6 +33,11 @@ function createSimulation(random: () => number): Simulation {
   });
 }
 
+/** Returns a worker with the default settings. */
+function createUsualWorld(): Simulation {
+  return new Simulation({ random: seededRandom(1), batchMax: 64, underWayMax: 256, perSecond: 60 });
+}
+
 /** What may happen at one step, more often what is listed more often. */
 const STEP_KINDS: readonly ((world: Simulation, random: () => number) => void)[] = [
   ...Array.from({ length: 4 }, () => publishFew),
@@ -145,12 +150,7 @@ describe("whatever happens, in any order", () => {
   }, 600_000);
 
   test("a named claim puts off no search for what no notification told of", () => {
-    const world = new Simulation({
-      random: seededRandom(1),
-      batchMax: 64,
-      underWayMax: 256,
-      perSecond: 60,
-    });
+    const world = createUsualWorld();
     const publish = (told: "me" | "nobody"): void => {
       world.publish({ tenants: ["ten_a"], count: 1, told });
     };
@@ -166,12 +166,7 @@ describe("whatever happens, in any order", () => {
   });
 
   test("beside a busy tenant, a claim goes on after the last tenant of the one before", () => {
-    const world = new Simulation({
-      random: seededRandom(1),
-      batchMax: 64,
-      underWayMax: 256,
-      perSecond: 60,
-    });
+    const world = createUsualWorld();
     world.attemptMs = 60_000;
     world.publish({ tenants: ["ten_a"], count: 256, told: "me" });
     world.advance(1_000);
@@ -186,12 +181,7 @@ describe("whatever happens, in any order", () => {
   });
 
   test("while nothing waits, it reads the outbox twice a second at most", () => {
-    const world = new Simulation({
-      random: seededRandom(1),
-      batchMax: 64,
-      underWayMax: 256,
-      perSecond: 60,
-    });
+    const world = createUsualWorld();
     world.advance(60_000);
     expect(world.statements).toBeGreaterThan(100);
     expect(world.statements).toBeLessThanOrEqual(124);
