@@ -11,7 +11,7 @@ import { foreignTemporal } from "../bench/environment/temporal.ts";
 import { World } from "../bench/environment/world.ts";
 import { LoadGenerator } from "../bench/load/load-generator.ts";
 import { allowMinutes } from "../support/limits.ts";
-import { IMAGE_ENVIRONMENT, productionImage } from "../support/processes.ts";
+import { imageEnvironment, productionImage } from "../support/processes.ts";
 import { useStarted } from "../support/started.ts";
 import { type Chain, CELL_SETTINGS, startChain } from "./cut-chain.ts";
 import { type Cut, cutOnce } from "./scenarios/cuts.ts";
@@ -44,7 +44,7 @@ const made = useStarted("the chain", async () => {
       name: "cuts",
       stack,
       load,
-      raised: IMAGE_ENVIRONMENT,
+      raised: imageEnvironment(),
       profiles: undefined,
       dist: join(productionImage(), "dist"),
     });

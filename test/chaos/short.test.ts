@@ -13,7 +13,7 @@ import { World } from "../bench/environment/world.ts";
 import { LoadGenerator } from "../bench/load/load-generator.ts";
 import { allowMinutes } from "../support/limits.ts";
 import { type PoolMode, startPgBouncer, withoutPgBouncer } from "../support/pgbouncer.ts";
-import { IMAGE_ENVIRONMENT, productionImage } from "../support/processes.ts";
+import { imageEnvironment, productionImage } from "../support/processes.ts";
 import { SHORT_CASE } from "./cases.ts";
 import { problemsOf } from "./result.ts";
 import { runCase } from "./run-case.ts";
@@ -76,7 +76,7 @@ describe.each(POOLERS)("with the pooler %s", (pooler) => {
       name: `short-${pooler}`,
       stack,
       load,
-      raised: IMAGE_ENVIRONMENT,
+      raised: imageEnvironment(),
       profiles: undefined,
     };
     world = await World.create({ ...options, dist: join(image, "dist") });

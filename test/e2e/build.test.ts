@@ -9,7 +9,7 @@ import * as workflows from "#workflows/index.ts";
 import { renderGuide } from "#portal/guide/markdown.ts";
 import { bundleScript, SCRIPTS } from "#portal/bundle-script.ts";
 import { allowMinutes } from "../support/limits.ts";
-import { IMAGE_ENVIRONMENT, productionImage, runProcess } from "../support/processes.ts";
+import { imageEnvironment, productionImage, runProcess } from "../support/processes.ts";
 
 allowMinutes(4);
 
@@ -54,7 +54,7 @@ async function evaluate(code: string, ...flags: readonly string[]): Promise<stri
   return await runProcess({
     command: ["node", ...flags, "--input-type=module", "--eval", code],
     cwd: directory,
-    environment: IMAGE_ENVIRONMENT,
+    environment: imageEnvironment(),
   });
 }
 
@@ -150,7 +150,7 @@ describe("dist", () => {
   });
 
   test("is the command line, also through the package's bin", async () => {
-    const environment = IMAGE_ENVIRONMENT;
+    const environment = imageEnvironment();
     const help = await runProcess({
       command: ["node", "dist/src/processes/main.js", "--help"],
       cwd: directory,

@@ -21,7 +21,7 @@ import { freePort } from "../support/free-port.ts";
 import { call, type CallAnswer, type CallOptions } from "../support/https-request.ts";
 import { allowMinutes } from "../support/limits.ts";
 import {
-  IMAGE_ENVIRONMENT,
+  imageEnvironment,
   type ProcessOptions,
   productionImage,
   type SpawnedProcess,
@@ -121,7 +121,7 @@ function optionsOf(changes: Environment = {}): ProcessOptions {
   return {
     command: ["node", "dist/src/processes/main.js", "edge"],
     cwd: image,
-    environment: { ...environment, ...changes, ...IMAGE_ENVIRONMENT },
+    environment: { ...environment, ...changes, ...imageEnvironment() },
   };
 }
 

@@ -6,7 +6,7 @@ import type { Environment } from "#config/config.ts";
 import { eventually } from "../support/eventually.ts";
 import { freePorts } from "../support/free-port.ts";
 import { allowMinutes } from "../support/limits.ts";
-import { IMAGE_ENVIRONMENT, productionImage, spawnProcess } from "../support/processes.ts";
+import { imageEnvironment, productionImage, spawnProcess } from "../support/processes.ts";
 import { createTestDatabase, testNamespace, type TestDatabase } from "../support/services.ts";
 
 allowMinutes(5);
@@ -45,7 +45,7 @@ test("tries out the whole service on a given PostgreSQL and Temporal, by a user 
     command: [...user, process.execPath, "dist/src/processes/main.js", "serve"],
     cwd: productionImage(),
     environment: {
-      ...IMAGE_ENVIRONMENT,
+      ...imageEnvironment(),
       ...(await documentedEnvironment()),
       SIGNET_HOME: home,
       SIGNET_DATABASE_URL: database.adminUrl,

@@ -1,6 +1,6 @@
 /**
- * A deny list of a million (100,000 with `npm test`): hubs, edges behind them and edges of the database start with it,
- * deny what it has, and serve while others read it.
+ * A deny list of 100,000 (a million with `npm run test:all`): hubs, edges behind them and edges of the database start
+ * with it, deny what it has, and serve while others read it.
  */
 import { randomBytes } from "node:crypto";
 import { mkdtemp, rm } from "node:fs/promises";

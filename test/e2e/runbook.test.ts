@@ -14,7 +14,7 @@ import { inlineCommands, shellLines } from "../support/documents.ts";
 import { grant, provision } from "../support/factories.ts";
 import { eventually } from "../support/eventually.ts";
 import { allowMinutes } from "../support/limits.ts";
-import { IMAGE_ENVIRONMENT, productionImage } from "../support/processes.ts";
+import { imageEnvironment, productionImage } from "../support/processes.ts";
 import { startReceiver } from "../support/receiver-server.ts";
 import { startScrapedProcesses } from "../support/scraped-processes.ts";
 import { skipUnless } from "../support/skips.ts";
@@ -208,7 +208,7 @@ beforeAll(async () => {
     SIGNET_ADMIN_LISTEN: new URL(adminUrl).host,
     PATH: [dirname(process.execPath), process.env["PATH"] ?? ""].join(delimiter),
     HOME: directory,
-    ...IMAGE_ENVIRONMENT,
+    ...imageEnvironment(),
     IMAGE: productionImage(),
     VKEY: new CheckpointKey("signet/compliance", checkpointSeed).verifierKey,
   };

@@ -13,7 +13,7 @@ import { clientPair, newRoot, serverPair } from "./certificates.ts";
 import { eventually } from "./eventually.ts";
 import { freePorts } from "./free-port.ts";
 import { NO_LIMITS } from "./no-limits.ts";
-import { IMAGE_ENVIRONMENT, type SpawnedProcess, spawnProcess } from "./processes.ts";
+import { imageEnvironment, type SpawnedProcess, spawnProcess } from "./processes.ts";
 
 /** On a busy machine. */
 const START_MS = 110_000;
@@ -121,7 +121,7 @@ export async function startDeployment(options: DeploymentOptions): Promise<Runni
   const [publicPort, adminPort, apiTlsPort] = [port(), port(), port()];
   const environment: Environment = {
     ...NO_LIMITS,
-    ...IMAGE_ENVIRONMENT,
+    ...imageEnvironment(image),
     SIGNET_ENV: "development",
     SIGNET_HOME: directory,
     SIGNET_PUBLIC_URL: `http://127.0.0.1:${publicPort}`,

@@ -119,6 +119,11 @@ async function startRun(): Promise<TestRun> {
       uiPort: null,
       namespaces,
       dbFilename: null,
+      // The workers of 150 namespaces poll each partition of their task queues.
+      dynamicConfig: {
+        "matching.numTaskqueueReadPartitions": "1",
+        "matching.numTaskqueueWritePartitions": "1",
+      },
       log: say,
     }),
     makeImage(image, CACHE),

@@ -105,21 +105,30 @@ export async function runProcess(options: ProcessOptions): Promise<string> {
 
 /**
  * Returns the directory with the image's content, /app in the image: `dist`, `package.json`, `src/bootstrap.mjs` and the
- * production dependencies. It is built once per run; run its programs with {@link IMAGE_ENVIRONMENT}.
+ * production dependencies. It is built once per run; run its programs with {@link imageEnvironment}.
  */
 export function productionImage(): string {
   return inject("productionImage");
 }
 
-/** Makes the links of {@link productionImage} behave like copies. */
-export const IMAGE_ENVIRONMENT = { NODE_PRESERVE_SYMLINKS: "1" } as const;
+/** Returns what programs of an image need here, by default of {@link productionImage}. */
+export function imageEnvironment(
+  image = productionImage(),
+): Readonly<Record<"NODE_PRESERVE_SYMLINKS" | "NODE_COMPILE_CACHE", string>> {
+  return {
+    // Makes the image's links behave like copies.
+    NODE_PRESERVE_SYMLINKS: "1",
+    // A start costs a fifth less with what the run's other processes have compiled.
+    NODE_COMPILE_CACHE: join(dirname(image), "compiled"),
+  };
+}
 
 /** Starts `signet` from the image. */
 export function spawnSignet(args: readonly string[], environment: Environment): SpawnedProcess {
   return spawnProcess({
     command: ["node", "dist/src/processes/main.js", ...args],
     cwd: productionImage(),
-    environment: { ...IMAGE_ENVIRONMENT, ...environment },
+    environment: { ...imageEnvironment(), ...environment },
   });
 }
 

@@ -5,7 +5,7 @@
 export const FACTOR = Number(process.env["SIGNET_TEST_PROPERTIES"] ?? 1);
 
 /** True if tests that sample a range try every value instead. */
-export const THOROUGH = FACTOR > 1;
+export const THOROUGH = FACTOR >= 10;
 
 /** Returns fast-check's parameters for this number of cases, multiplied by the setting. */
 export function cases(count: number): { readonly numRuns: number } {

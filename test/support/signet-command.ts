@@ -3,7 +3,7 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { dirname, join } from "node:path";
 import type { Environment } from "#config/config.ts";
-import { IMAGE_ENVIRONMENT, productionImage } from "./processes.ts";
+import { imageEnvironment, productionImage } from "./processes.ts";
 
 export interface Run {
   readonly code: number | null;
@@ -23,7 +23,7 @@ export interface RunningCommand {
 
 /** Returns the program's path and the environment that it needs. */
 export function signetProgram(): { readonly path: string; readonly environment: Environment } {
-  return { path: join(productionImage(), "src", "bootstrap.mjs"), environment: IMAGE_ENVIRONMENT };
+  return { path: join(productionImage(), "src", "bootstrap.mjs"), environment: imageEnvironment() };
 }
 
 /** Starts the command with `input` as its standard input. */

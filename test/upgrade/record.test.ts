@@ -8,7 +8,7 @@ import { gunzipSync } from "node:zlib";
 import { expect, test } from "vitest";
 import { findSystemPostgres } from "../bench/environment/system-postgres.ts";
 import { allowMinutes } from "../support/limits.ts";
-import { IMAGE_ENVIRONMENT, productionImage } from "../support/processes.ts";
+import { imageEnvironment, productionImage } from "../support/processes.ts";
 import { skipUnless } from "../support/skips.ts";
 
 allowMinutes(10);
@@ -28,7 +28,7 @@ test.skipIf(NO_POSTGRES)("a release's record has its keys, its schema, and rows 
   const place = await mkdtemp(join(tmpdir(), "signet-record-"));
   try {
     const dist = join(productionImage(), "dist/");
-    const env = { ...process.env, ...IMAGE_ENVIRONMENT };
+    const env = { ...process.env, ...imageEnvironment() };
     await run(process.execPath, [RECORD, VERSION, dist, place], { env, maxBuffer: 1 << 26 });
     const directory = join(place, VERSION);
     expect((await readdir(directory)).toSorted()).toEqual(["keys.json", "rows.sql.gz", "schema.sql.gz"]);

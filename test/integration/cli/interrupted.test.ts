@@ -2,7 +2,7 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { expect, test } from "vitest";
-import { IMAGE_ENVIRONMENT, productionImage } from "#test/support/processes.ts";
+import { imageEnvironment, productionImage } from "#test/support/processes.ts";
 
 const WAIT = `const { untilInterrupted } = await import("./dist/src/cli/client/interrupted.js");
   const { interrupted, forget } = untilInterrupted();
@@ -18,7 +18,7 @@ test("a command under npx ends when the shell in between is gone", async () => {
   const script = '"$0" --input-type=module --eval "$1"; true';
   const shell = spawn("sh", ["-c", script, process.execPath, WAIT], {
     cwd: productionImage(),
-    env: { ...process.env, ...IMAGE_ENVIRONMENT, npm_command: "exec" },
+    env: { ...process.env, ...imageEnvironment(), npm_command: "exec" },
     stdio: ["ignore", "pipe", "inherit"],
   });
   let printed = "";

@@ -33,7 +33,7 @@ import {
   OWNER,
   startManagedServer,
 } from "#test/support/managed-server.ts";
-import { IMAGE_ENVIRONMENT, productionImage } from "#test/support/processes.ts";
+import { imageEnvironment, productionImage } from "#test/support/processes.ts";
 import { startReceiver } from "#test/support/receiver-server.ts";
 import { testNamespace } from "#test/support/services.ts";
 import { skipUnless } from "#test/support/skips.ts";
@@ -137,7 +137,7 @@ async function paste(
     cwd: server.directory,
     env: {
       ...(environment as Record<string, string>),
-      ...IMAGE_ENVIRONMENT,
+      ...imageEnvironment(),
       IMAGE: productionImage(),
       HOME: server.directory,
       PATH: [programs, dirname(process.execPath), process.env["PATH"]].join(delimiter),

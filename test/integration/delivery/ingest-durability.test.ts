@@ -6,7 +6,7 @@ import { useSharedApi } from "#test/support/api.ts";
 import { answerOf } from "#test/support/child-answer.ts";
 import { freePort } from "#test/support/free-port.ts";
 import { bearer } from "#test/support/factories.ts";
-import { IMAGE_ENVIRONMENT, productionImage } from "#test/support/processes.ts";
+import { imageEnvironment, productionImage } from "#test/support/processes.ts";
 import { createEndpoint, createTenant, type Json, sql } from "#test/support/tenant.ts";
 
 const api = useSharedApi();
@@ -27,7 +27,7 @@ async function startVictim(): Promise<{ readonly url: string; readonly child: Ch
     cwd: productionImage(),
     env: {
       PATH: process.env["PATH"],
-      ...IMAGE_ENVIRONMENT,
+      ...imageEnvironment(),
       ...api.environment,
       SIGNET_API_LISTEN: `127.0.0.1:${port}`,
       SIGNET_ADMIN_LISTEN: "127.0.0.1:0",

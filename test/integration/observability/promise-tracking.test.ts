@@ -1,6 +1,6 @@
 /** The service never makes Node track every promise, which costs a fifth of the worker (decision 7). */
 import { expect, it } from "vitest";
-import { IMAGE_ENVIRONMENT, productionImage, runProcess } from "#test/support/processes.ts";
+import { imageEnvironment, productionImage, runProcess } from "#test/support/processes.ts";
 
 /** Prints what is observed after each step. Once Node tracks promises, their continuations have an id. */
 const PROGRAM = `
@@ -47,7 +47,7 @@ it("traces load nothing while off, and neither traces nor the SDK's contexts mak
   const printed = await runProcess({
     command: ["node", "--input-type=module", "--eval", PROGRAM],
     cwd: productionImage(),
-    environment: IMAGE_ENVIRONMENT,
+    environment: imageEnvironment(),
   });
   expect(JSON.parse(printed)).toEqual({
     off: { loaded: false, tracked: false },
