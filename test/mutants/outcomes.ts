@@ -82,4 +82,20 @@ export const OUTCOMES: readonly Mutant[] = [
     replace: '= ["CANCELLED", "RETRYING"];',
     caughtBy: "test/integration/api/large-replays.test.ts",
   },
+  {
+    name: "key-of-one-event-not-taken",
+    breaks: "An event with an Idempotency-Key is accepted once (docs/contract.md)",
+    file: "src/database/repositories/webhooks/events.ts",
+    find: "  if (keys.length === 0) {",
+    replace: "  if (keys.length <= 1) {",
+    caughtBy: "test/integration/api/source-ids.test.ts",
+  },
+  {
+    name: "match-read-again-after-each-change",
+    breaks: "A change of one type costs the others one comparison, and no match (decision 28)",
+    file: "src/webhooks/ingest/matches.ts",
+    find: "    if (wasCompared) {",
+    replace: '    if (wasCompared || match.type !== "") {',
+    caughtBy: "test/integration/delivery/many-endpoints.test.ts",
+  },
 ];

@@ -9,10 +9,11 @@ import {
   type EventKey,
   findEvent,
   insertEvents,
+  type InsertOptions,
   type InsertTimes,
   type NewEvent,
 } from "#database/repositories/webhooks/events.ts";
-import type { Expected, MatchedType } from "#database/repositories/webhooks/matches.ts";
+import type { MatchedType } from "#database/repositories/webhooks/matches.ts";
 import { findIdempotencyKey, freeIdempotencyKey, type TakenKey } from "#database/repositories/idempotency.ts";
 import type { Clock, Timers } from "#domain/clock.ts";
 import { newId, type RandomBytes } from "#domain/ids.ts";
@@ -240,8 +241,8 @@ function tooManyWait(): SignetError {
 type UnsealedEvent = Omit<NewEvent, "content"> & { readonly data: string };
 
 /**
- * Commits the items in one round trip. Their matches and keys have been read before. The statement that inserts compares
- * the matches to the current ones.
+ * Commits the items in one round trip. Their matches and keys have been read before. The statement that inserts tells
+ * which matches are no longer current.
  */
 async function commit(
   items: readonly CheckedEvent[],
@@ -291,7 +292,9 @@ async function commit(
     signedKeysAfter: new Date(nowMs - REPLAY_MS),
     expiresAt: new Date(nowMs + deadLetterMs),
   };
-  const { inserted, outdated, versions } = await insertHanded(options, sealed, times, [...expected]);
+  const comparesMatches = [...expected].some((match) => match.isDoubted);
+  const insert = { expected: [...expected], comparesMatches };
+  const { inserted, outdated, versions } = await insertHanded(options, sealed, times, insert);
   metrics.eventsAccepted.inc(inserted.size);
   const flushes = made.map((flushed, index): Flushed => {
     if (typeof flushed === "string" || inserted.has(flushed.id)) {
@@ -299,7 +302,7 @@ async function commit(
     }
     if (outdated.has(flushed.id)) {
       const match = matches.get((items[index] as CheckedEvent).place) as KnownMatch;
-      known.forget(match);
+      known.doubt(match, comparesMatches);
       expected.delete(match);
       return "outdated";
     }
@@ -316,13 +319,13 @@ async function insertHanded(
   { pool, handOver, pauseMs }: CommitOptions,
   events: readonly NewEvent[],
   times: InsertTimes,
-  expected: readonly Expected[],
+  insert: InsertOptions,
 ): ReturnType<typeof insertEvents> {
   const queued = events.flatMap((event) =>
     event.deliveries.filter(({ state }) => state === "QUEUED").map((delivery) => ({ event, delivery })),
   );
   const taken = handOver?.offer(queued);
-  const result = await insertEvents(pool, events, times, { expected, handed: taken, pauseMs }).catch(
+  const result = await insertEvents(pool, events, times, { ...insert, handed: taken, pauseMs }).catch(
     (error: unknown) => {
       taken?.failed();
       throw error;

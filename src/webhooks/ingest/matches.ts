@@ -11,8 +11,8 @@ const ENDPOINTS_MAX = 200_000;
 /** A match without endpoints takes as much memory as some endpoints. */
 const MATCH_WEIGHT = 4;
 
-/** A match with the key of its rules. */
-export type KnownMatch = MatchedType & { readonly rulesKey: string };
+/** A match with the key of its rules. It is in doubt if its tenant had another version: the next insert compares it. */
+export type KnownMatch = MatchedType & { readonly rulesKey: string; readonly isDoubted: boolean };
 
 /** Types of one tenant. */
 interface TenantTypes {
@@ -41,7 +41,7 @@ export class Matches {
     );
   }
 
-  /** Returns the match at a {@link placeOf}, which may be outdated: {@link insertEvents} compares it. */
+  /** Returns the match at a {@link placeOf}, which may be outdated: the insert tells. */
   known(place: string): KnownMatch | undefined {
     return this.#known.get(place);
   }
@@ -58,7 +58,7 @@ export class Matches {
     // The first one is put last: what is put later may displace it.
     for (const type of missing.toReversed()) {
       const match = found.get(type) as MatchedType;
-      const known = { ...match, rulesKey: rulesKey(match) };
+      const known = { ...match, rulesKey: rulesKey(match), isDoubted: false };
       this.#known.put(placeOf(tenantId, type), known, weightOf(known));
     }
   }
@@ -71,11 +71,26 @@ export class Matches {
     }
   }
 
+  /** Notes that a match was outdated: the next insert compares it, or it is forgotten if this one has. */
+  doubt(match: KnownMatch, wasCompared: boolean): void {
+    if (wasCompared) {
+      this.forget(match);
+    } else {
+      this.#replace(match, { ...match, isDoubted: true });
+    }
+  }
+
   /** Notes at which version of its tenant a match was found to be current; undefined if it was the known one. */
   renew(match: KnownMatch, version: string | undefined): void {
+    if (version !== undefined || match.isDoubted) {
+      this.#replace(match, { ...match, version: version ?? match.version, isDoubted: false });
+    }
+  }
+
+  #replace(match: KnownMatch, by: KnownMatch): void {
     const place = placeOf(match.tenant_id, match.type);
-    if (version !== undefined && this.known(place) === match) {
-      this.#known.put(place, { ...match, version }, weightOf(match));
+    if (this.known(place) === match) {
+      this.#known.put(place, by, weightOf(by));
     }
   }
 }

@@ -100,7 +100,8 @@ async function compare(db: Queryable, tenantId: string, _: unknown, version?: st
     keys: [],
     deliveries: [],
   };
-  expect((await insertEvents(db, [event], times, { expected: [known] })).inserted.size).toBe(1);
+  const inserted = await insertEvents(db, [event], times, { expected: [known], comparesMatches: true });
+  expect(inserted.inserted.size).toBe(1);
 }
 
 /** The same after a change of an endpoint of another type. */
@@ -290,6 +291,52 @@ test("a content key that is slow to open, or cannot be opened, costs its own ten
   expect(await refused).toEqual([{ status: "rejected", reason: new Error("the key is disabled") }]);
   opened.resolve(undefined);
   expect(await publishing).toMatchObject({ deliveries: 1 });
+});
+
+test("after a change of another type, a match is compared once and not read again", async () => {
+  const tenantId = await tenantWith(1, ["some.type"], null);
+  const { config, sql } = world.current;
+  const log = createLogger({ level: "silent" });
+  const pool = createPool({ url: config.databaseUrl, role: "signet_ingest", max: 5, log });
+  onTestFinished(async () => await pool.end());
+  const query = pool.query.bind(pool);
+  const asked: string[] = [];
+  pool.query = (async (statement: { readonly name: string; readonly text: string; values: unknown[] }) => {
+    asked.push(statement.name);
+    return await query(statement);
+  }) as typeof pool.query;
+  const ingest = new Ingest({
+    timers: machineTimers,
+    pool,
+    keys: new ContentKeys({
+      keyring: testKeyring(config.kek ?? Buffer.alloc(0)),
+      clock: systemClock,
+    }),
+    clock: systemClock,
+    randomBytes,
+    keyBytes: randomBytes,
+    deadLetterMs: 1_000,
+  });
+  const askedBy = async (): Promise<readonly string[]> => {
+    asked.length = 0;
+    expect(await accept(tenantId, "some.type", ingest)).toMatchObject({ deliveries: 1 });
+    return asked.filter((name) => /^(match-endpoints|insert-events)/.test(name));
+  };
+  expect(await askedBy()).toEqual(["match-endpoints", "insert-events"]);
+  expect(await askedBy()).toEqual(["insert-events"]);
+  await sql.query(
+    "INSERT INTO event_types (tenant_id, name, examples, created_at, updated_at) VALUES ($1, 'other.type', '[]', now(), now())",
+    [tenantId],
+  );
+  expect(await askedBy()).toEqual(["insert-events", "insert-events-compared"]);
+  expect(await askedBy()).toEqual(["insert-events"]);
+  await sql.query("UPDATE endpoints SET state = 'DISABLED' WHERE tenant_id = $1", [tenantId]);
+  expect(await askedBy()).toEqual([
+    "insert-events",
+    "insert-events-compared",
+    "match-endpoints",
+    "insert-events",
+  ]);
 });
 
 test("1,000 events of 500 types are accepted while endpoints change", async () => {

@@ -109,10 +109,20 @@ const ROWS_PER_PAUSE = 100;
 
 export const EVENTS_ROUTE = "POST /v1/events";
 
-/** Returns the keys of the events, and the instants before which earlier uses are forgotten. */
-function keysStatement(events: readonly NewEvent[], keysAfter: Date, signedKeysAfter: Date): Statement {
+/**
+ * Returns SQL that takes the events' keys, and names `refused`: the events of which one was taken. PostgreSQL prepares each
+ * part of a statement for every run, also for no rows, so nothing else is named if no event has a key.
+ */
+function keysStatement(
+  events: readonly NewEvent[],
+  { now, keysAfter, signedKeysAfter }: InsertTimes,
+): Statement {
   const keys = events.flatMap((event) => event.keys.map((key) => ({ event, key })));
-  return sql`SELECT *, CASE WHEN signed THEN ${signedKeysAfter}::timestamptz ELSE ${keysAfter}::timestamptz END AS forget_before
+  if (keys.length === 0) {
+    return raw("refused AS (SELECT NULL::text AS event_id WHERE false)");
+  }
+  return sql`wanted AS (
+    SELECT *, CASE WHEN signed THEN ${signedKeysAfter}::timestamptz ELSE ${keysAfter}::timestamptz END AS forget_before
     FROM unnest(
       ${keys.map(({ event }) => event.id)}::text[],
       ${keys.map(({ key }) => key.tenantId)}::text[],
@@ -120,46 +130,7 @@ function keysStatement(events: readonly NewEvent[], keysAfter: Date, signedKeysA
       ${keys.map(({ key }) => key.bodyHash)}::bytea[],
       ${keys.map(({ key }) => key.kind === "signed")}::boolean[],
       ${keys.map(({ key }) => key.former?.route ?? null)}::text[], ${keys.map(({ key }) => key.former?.key ?? null)}::text[])
-    AS w(event_id, tenant_id, route, key, body_hash, signed, former_route, former_key)`;
-}
-
-/** Returns SQL that appends the counts of `accepted` events and their deliveries in `outbox`. */
-function countedStatement(now: Date): Statement {
-  // All ids have the instant of the commit.
-  const hour = new Date(hourStart(now.getTime()));
-  return sql`INSERT INTO delivery_changes (tenant_id, endpoint_id, event_type, hour, events, bytes, accepted)
-    SELECT tenant_id, endpoint_id, event_type, ${hour}::timestamptz, 0, 0, count(*) FROM outbox GROUP BY 1, 2, 3
-    UNION ALL
-    SELECT i.tenant_id, '', i.type, ${hour}::timestamptz, count(*), sum(i.length), 0
-    FROM accepted a JOIN input i ON i.id = a.id WHERE i.own IS NOT TRUE GROUP BY 1, 3`;
-}
-
-function insertStatement(
-  events: readonly NewEvent[],
-  { now, keysAfter, signedKeysAfter, expiresAt }: InsertTimes,
-  { expected = [], handed, pauseMs = 0 }: InsertOptions,
-): Statement {
-  const deliveries = events.flatMap((event) => event.deliveries.map((delivery) => ({ event, delivery })));
-  const { contents, starts, lengths } = placesOf(events);
-  const ids = deliveries.map(({ delivery }) => delivery.id);
-  const hand = handOverParts(handed, ids, now);
-  return sql`WITH input AS (
-    SELECT * FROM unnest(
-      ${events.map((event) => idDay(event.id))}::date[],
-      ${events.map((event) => event.id)}::text[],
-      ${events.map((event) => event.tenantId)}::text[],
-      ${events.map((event) => event.type)}::text[],
-      ${events.map((event) => event.sourceId)}::text[],
-      ${events.map((event) => event.occurredAt)}::timestamptz[],
-      ${events.map((event) => event.deliveries.length)}::int[],
-      ${starts}::int[], ${lengths}::int[],
-      -- Empty without traces, or without events of the service. The statement then fills in nulls.
-      ${traceparentsOf(events)}::text[], ${ownOf(events)}::boolean[])
-    AS i(day, id, tenant_id, type, source_id, occurred_at, deliveries, start, length, traceparent, own)
-  ), ${outdatedStatement(expected)}, put_off AS MATERIALIZED (
-    SELECT i.id FROM input i JOIN outdated o ON o.tenant_id = i.tenant_id AND o.type = i.type
-  ), wanted AS (
-    ${keysStatement(events, keysAfter, signedKeysAfter)}
+    AS w(event_id, tenant_id, route, key, body_hash, signed, former_route, former_key)
     WHERE event_id NOT IN (SELECT id FROM put_off)
   ), taken AS (
     SELECT w.event_id FROM wanted w
@@ -179,7 +150,46 @@ function insertStatement(
     RETURNING tenant_id, route, key
   ), refused AS (
     SELECT event_id FROM wanted WHERE (tenant_id, route, key) NOT IN (SELECT tenant_id, route, key FROM keyed)
-  ), accepted AS (
+  )`;
+}
+
+/** Returns SQL that appends the counts of `accepted` events and their deliveries in `outbox`. */
+function countedStatement(now: Date): Statement {
+  // All ids have the instant of the commit.
+  const hour = new Date(hourStart(now.getTime()));
+  return sql`INSERT INTO delivery_changes (tenant_id, endpoint_id, event_type, hour, events, bytes, accepted)
+    SELECT tenant_id, endpoint_id, event_type, ${hour}::timestamptz, 0, 0, count(*) FROM outbox GROUP BY 1, 2, 3
+    UNION ALL
+    SELECT i.tenant_id, '', i.type, ${hour}::timestamptz, count(*), sum(i.length), 0
+    FROM accepted a JOIN input i ON i.id = a.id WHERE i.own IS NOT TRUE GROUP BY 1, 3`;
+}
+
+function insertStatement(
+  events: readonly NewEvent[],
+  times: InsertTimes,
+  { expected = [], comparesMatches = false, handed, pauseMs = 0 }: InsertOptions,
+): Statement {
+  const { now, expiresAt } = times;
+  const deliveries = events.flatMap((event) => event.deliveries.map((delivery) => ({ event, delivery })));
+  const { contents, starts, lengths } = placesOf(events);
+  const ids = deliveries.map(({ delivery }) => delivery.id);
+  const hand = handOverParts(handed, ids, now);
+  return sql`WITH input AS (
+    SELECT * FROM unnest(
+      ${events.map((event) => idDay(event.id))}::date[],
+      ${events.map((event) => event.id)}::text[],
+      ${events.map((event) => event.tenantId)}::text[],
+      ${events.map((event) => event.type)}::text[],
+      ${events.map((event) => event.sourceId)}::text[],
+      ${events.map((event) => event.occurredAt)}::timestamptz[],
+      ${events.map((event) => event.deliveries.length)}::int[],
+      ${starts}::int[], ${lengths}::int[],
+      -- Empty without traces, or without events of the service. The statement then fills in nulls.
+      ${traceparentsOf(events)}::text[], ${ownOf(events)}::boolean[])
+    AS i(day, id, tenant_id, type, source_id, occurred_at, deliveries, start, length, traceparent, own)
+  ), ${outdatedStatement(expected, comparesMatches)}, put_off AS MATERIALIZED (
+    SELECT i.id FROM input i JOIN outdated o ON o.tenant_id = i.tenant_id AND o.type = i.type
+  ), ${keysStatement(events, times)}, accepted AS (
     INSERT INTO events (day, id, tenant_id, type, content, source_id, occurred_at, deliveries, created_at, traceparent, own)
     -- All contents are one value, because an array would be sent in hexadecimal.
     SELECT i.day, i.id, i.tenant_id, i.type, substr(${Buffer.concat(contents)}::bytea, i.start, i.length), i.source_id, i.occurred_at, i.deliveries, ${now}, i.traceparent, i.own
@@ -201,13 +211,15 @@ function insertStatement(
   ), counted AS (
     ${countedStatement(now)}
   ), ${hand.noted}queued AS (SELECT count(*) AS n FROM outbox WHERE state = 'QUEUED' AND carrier IS NULL)
-  SELECT (SELECT array_agg(id) FROM accepted) AS inserted, (SELECT array_agg(id) FROM put_off) AS outdated, ${raw(OTHER_VERSIONS)} AS versions,
+  SELECT (SELECT array_agg(id) FROM accepted) AS inserted, (SELECT array_agg(id) FROM put_off) AS outdated, ${comparesMatches ? raw(OTHER_VERSIONS) : raw("NULL::json")} AS versions,
     (SELECT ${raw(notifyOutbox("n", "ids"))} FROM queued, (SELECT ${notifiedIds(events, handed)}::text AS ids) t WHERE n > 0)${hand.result}`;
 }
 
 export interface InsertOptions {
   /** The matches from which the deliveries were made. The events of one that is outdated are skipped. */
   readonly expected?: readonly Expected[];
+  /** Whether to compare a match if its tenant's version is another one. By default it counts as outdated. */
+  readonly comparesMatches?: boolean;
   /** Deliveries to claim at once. */
   readonly handed?: HandedDeliveries | undefined;
   /** How long to pause after every {@link ROWS_PER_PAUSE} deliveries, so that others get the cores; none by default. */
@@ -225,6 +237,12 @@ export interface InsertResult {
   readonly versions: ReadonlyMap<string, string>;
 }
 
+/** Returns the name of the statement, which has fewer parts if there is less to do. */
+function nameOf(events: readonly NewEvent[], { comparesMatches = false, handed }: InsertOptions): string {
+  const keyed = events.some(({ keys }) => keys.length > 0);
+  return `insert-events${handed === undefined ? "" : "-handed"}${keyed ? "-keyed" : ""}${comparesMatches ? "-compared" : ""}`;
+}
+
 /**
  * Inserts events with their deliveries in one statement and thus one commit. Skips an event if one of its keys is
  * taken. Two events of one call must not share a key.
@@ -240,7 +258,7 @@ export async function insertEvents(
       readonly versions: Readonly<Record<string, string>> | null;
     }
   >({
-    name: options.handed === undefined ? "insert-events" : "insert-events-handed",
+    name: nameOf(events, options),
     ...insertStatement(events, times, options),
   });
   const [row] = rows;

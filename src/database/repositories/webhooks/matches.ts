@@ -139,15 +139,21 @@ export type Expected = Pick<MatchedType, "tenant_id" | "type" | "fingerprint" | 
 /**
  * Names `outdated`: the tenants and types whose match is no longer the expected one. Where the tenant's version is current,
  * so is the match, and no endpoint is read.
+ *
+ * @param compares whether to compare the others; without, they are outdated, and PostgreSQL prepares a third of the parts
  */
-export function outdatedStatement(expected: readonly Expected[]): Statement {
+export function outdatedStatement(expected: readonly Expected[], compares: boolean): Statement {
   const tenantIds = expected.map((pair) => pair.tenant_id);
   const given = sql`unnest(${columnsOf(tenantIds, expected)}, ${expected.map((pair) => pair.fingerprint)}::text[],
     ${expected.map((pair) => pair.version)}::text[])`;
   return sql`${versionsOf("tenant_id, type, fingerprint, version", given)},
     changed AS MATERIALIZED (SELECT w.tenant_id, w.type, w.fingerprint FROM w
       JOIN versions v ON v.tenant_id = w.tenant_id AND v.version <> w.version),
-    ${fingerprints("changed")},
+    ${compares ? outdatedByFingerprint() : raw("outdated AS (SELECT tenant_id, type FROM changed)")}`;
+}
+
+function outdatedByFingerprint(): Statement {
+  return sql`${fingerprints("changed")},
     outdated AS MATERIALIZED (SELECT tenant_id, type FROM f WHERE current <> fingerprint)`;
 }
 
