@@ -3,7 +3,7 @@ import { randomBytes } from "node:crypto";
 import { setTimeout } from "node:timers/promises";
 import type { PoolClient } from "pg";
 import { expect, onTestFinished, test } from "vitest";
-import { createPool, type Queryable } from "#database/pool.ts";
+import { createPool, type Pool, type Queryable } from "#database/pool.ts";
 import { insertEvents } from "#database/repositories/webhooks/events.ts";
 import { matchEndpoints, type MatchedType } from "#database/repositories/webhooks/matches.ts";
 import { machineTimers, systemClock } from "#runtime/machine-timers.ts";
@@ -250,6 +250,26 @@ test("a match that fails refuses its own tenant's events alone, until it no long
   expect(await accept(failing, "new.type")).toMatchObject({ deliveries: 1 });
 });
 
+/** Returns an ingest with a pool of its own, which ends with the test. */
+function ownIngest(keyring: Pick<ReturnType<typeof testKeyring>, "contentRoot">): {
+  ingest: Ingest;
+  pool: Pool;
+} {
+  const log = createLogger({ level: "silent" });
+  const pool = createPool({ url: world.current.config.databaseUrl, role: "signet_ingest", max: 5, log });
+  onTestFinished(async () => await pool.end());
+  const ingest = new Ingest({
+    timers: machineTimers,
+    pool,
+    keys: new ContentKeys({ keyring, clock: systemClock }),
+    clock: systemClock,
+    randomBytes,
+    keyBytes: randomBytes,
+    deadLetterMs: 1_000,
+  });
+  return { ingest, pool };
+}
+
 test("a content key that is slow to open, or cannot be opened, costs its own tenant alone", async () => {
   const [slow, failing, other] = [
     await tenantWith(1, ["*"], null),
@@ -270,20 +290,7 @@ test("a content key that is slow to open, or cannot be opened, costs its own ten
     }
     return await keyring.contentRoot(wrapped, tenantId);
   };
-  const log = createLogger({ level: "silent" });
-  const pool = createPool({ url: config.databaseUrl, role: "signet_ingest", max: 5, log });
-  onTestFinished(async () => await pool.end());
-  const clock = systemClock;
-  const keys = new ContentKeys({ keyring: { contentRoot }, clock });
-  const ingest = new Ingest({
-    timers: machineTimers,
-    pool,
-    keys,
-    clock,
-    randomBytes,
-    keyBytes: randomBytes,
-    deadLetterMs: 1_000,
-  });
+  const { ingest } = ownIngest({ contentRoot });
   const publishing = accept(slow, "some.type", ingest);
   const refused = Promise.allSettled([accept(failing, "some.type", ingest)]);
   await asked.promise;
@@ -296,27 +303,13 @@ test("a content key that is slow to open, or cannot be opened, costs its own ten
 test("after a change of another type, a match is compared once and not read again", async () => {
   const tenantId = await tenantWith(1, ["some.type"], null);
   const { config, sql } = world.current;
-  const log = createLogger({ level: "silent" });
-  const pool = createPool({ url: config.databaseUrl, role: "signet_ingest", max: 5, log });
-  onTestFinished(async () => await pool.end());
+  const { ingest, pool } = ownIngest(testKeyring(config.kek ?? Buffer.alloc(0)));
   const query = pool.query.bind(pool);
   const asked: string[] = [];
   pool.query = (async (statement: { readonly name: string; readonly text: string; values: unknown[] }) => {
     asked.push(statement.name);
     return await query(statement);
   }) as typeof pool.query;
-  const ingest = new Ingest({
-    timers: machineTimers,
-    pool,
-    keys: new ContentKeys({
-      keyring: testKeyring(config.kek ?? Buffer.alloc(0)),
-      clock: systemClock,
-    }),
-    clock: systemClock,
-    randomBytes,
-    keyBytes: randomBytes,
-    deadLetterMs: 1_000,
-  });
   const askedBy = async (): Promise<readonly string[]> => {
     asked.length = 0;
     expect(await accept(tenantId, "some.type", ingest)).toMatchObject({ deliveries: 1 });
